@@ -60,7 +60,7 @@ def redis(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     try:
         while subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).stdout != b"PONG\n":
             assert server.poll() is None, (tmp_path / "log").read_text()
-            time.sleep(0.01)
+            time.sleep(0.01)  # between two questions whether it serves: it tells nobody
         yield port, report
     finally:
         if server.poll() is None:
@@ -70,6 +70,11 @@ def redis(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 
 def stop(port: int) -> None:
     subprocess.run(["redis-cli", "-p", str(port), "shutdown", "nosave"], capture_output=True)
+
+
+def load_on(port: int, folder: Path, what: str, count: int) -> subprocess.Popen[bytes]:
+    words = ["redis-benchmark", "-p", str(port), "-t", what, "-c", "4", "-n", str(count), "-q"]
+    return subprocess.Popen(compiled.command(folder / "client", words), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_redis_and_its_benchmark_talk_through_memory(redis: tuple[int, Path], tmp_path: Path) -> None:
@@ -101,12 +106,7 @@ def test_a_client_without_the_library_is_served_by_tcp(redis: tuple[int, Path]) 
 
 def test_redis_saves_in_a_forked_child_and_serves_on(redis: tuple[int, Path], tmp_path: Path) -> None:
     port, _ = redis
-    load = subprocess.Popen(
-        compiled.command(
-            tmp_path / "client", ["redis-benchmark", "-p", str(port), "-t", "set", "-c", "4", "-n", "8000", "-q"]
-        ),
-        stdout=subprocess.PIPE,
-    )
+    load = load_on(port, tmp_path, "set", 8000)
     for _ in range(3):
         subprocess.run(["redis-cli", "-p", str(port), "bgsave"], capture_output=True)
     load.communicate(timeout=compiled.LIMIT)
@@ -116,13 +116,7 @@ def test_redis_saves_in_a_forked_child_and_serves_on(redis: tuple[int, Path], tm
 
 def test_a_client_of_a_killed_server_hears_of_it(redis: tuple[int, Path], tmp_path: Path) -> None:
     port, _ = redis
-    load = subprocess.Popen(
-        compiled.command(
-            tmp_path / "client", ["redis-benchmark", "-p", str(port), "-t", "get", "-c", "4", "-n", "100000000", "-q"]
-        ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    load = load_on(port, tmp_path, "get", 100_000_000)
     try:
         assert load.stdout is not None
         load.stdout.read(100)  # it is at work
