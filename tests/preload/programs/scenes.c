@@ -275,6 +275,16 @@ static void copies_there(int number)
     await_end(number);
 }
 
+static void go_on_behind(pid_t child, int number)
+{
+    int status;
+    waitpid(child, &status, 0);
+    say("child", WEXITSTATUS(status));
+    put(number, "def");
+    get(number, 3);
+    close(number);
+}
+
 static void fork_here(int number)
 {
     pid_t child = fork();
@@ -283,12 +293,7 @@ static void fork_here(int number)
         get(number, 3);
         _exit(7);
     }
-    int status;
-    waitpid(child, &status, 0);
-    say("child", WEXITSTATUS(status));
-    put(number, "def");
-    get(number, 3);
-    close(number);
+    go_on_behind(child, number);
 }
 #define fork_there copies_there
 
@@ -301,12 +306,7 @@ static void exec_here(int number)
         execlp("sh", "sh", "-c", "printf abc; read line; test \"$line\" = ghi", (char *)NULL);
         _exit(9);
     }
-    int status;
-    waitpid(child, &status, 0);
-    say("child", WEXITSTATUS(status));
-    put(number, "def");
-    get(number, 3);
-    close(number);
+    go_on_behind(child, number);
 }
 
 static void exec_there(int number)
@@ -328,12 +328,7 @@ static void spawn_here(int number)
     posix_spawn_file_actions_adddup2(&actions, number, 0);
     posix_spawn_file_actions_adddup2(&actions, number, 1);
     say("spawn", posix_spawnp(&child, "sh", &actions, NULL, words, environ));
-    int status;
-    waitpid(child, &status, 0);
-    say("child", WEXITSTATUS(status));
-    put(number, "def");
-    get(number, 3);
-    close(number);
+    go_on_behind(child, number);
 }
 #define spawn_there exec_there
 
@@ -347,12 +342,7 @@ static void vfork_here(int number)
         execlp("sh", "sh", "-c", "printf abc; read line; test \"$line\" = ghi", (char *)NULL);
         _exit(9);
     }
-    int status;
-    waitpid(child, &status, 0);
-    say("child", WEXITSTATUS(status));
-    put(number, "def");
-    get(number, 3);
-    close(number);
+    go_on_behind(child, number);
 }
 #define vfork_there exec_there
 
@@ -394,12 +384,7 @@ static void passing_here(int number)
         _exit(7);
     }
     say("sendmsg", sendmsg(pair[0], &message, 0));
-    int status;
-    waitpid(child, &status, 0);
-    say("child", WEXITSTATUS(status));
-    put(number, "def");
-    get(number, 3);
-    close(number);
+    go_on_behind(child, number);
 }
 #define passing_there copies_there
 
