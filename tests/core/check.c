@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -18,10 +19,11 @@ _Noreturn void fail(const char *file, int line, const char *format, ...)
 {
     va_list arguments;
     char text[512];
+    const int error = errno; /* often what the failed call said */
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s:%d: %s (seed %llu)\n", file, line, text, (unsigned long long)test_seed);
+    fprintf(stderr, "%s:%d: %s (errno %d, seed %llu)\n", file, line, text, error, (unsigned long long)test_seed);
     fflush(stderr);
     if (when_failing != NULL) when_failing();
     _exit(1);

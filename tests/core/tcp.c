@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "tcp.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -25,13 +26,14 @@ void tcp_connect_again(struct tcp *tcp)
 {
     socklen_t length = sizeof tcp->connecting;
     tcp->client = socket(tcp->listening.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(connect(tcp->client, (struct sockaddr *)&tcp->listening, sizeof tcp->listening) == 0);
+    /* a fuzzer's alarm may come */
+    CHECK(TEMP_FAILURE_RETRY(connect(tcp->client, (struct sockaddr *)&tcp->listening, sizeof tcp->listening)) == 0);
     CHECK(getsockname(tcp->client, (struct sockaddr *)&tcp->connecting, &length) == 0);
 }
 
 int tcp_accept(const struct tcp *tcp)
 {
-    int accepted = accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC);
+    int accepted = TEMP_FAILURE_RETRY(accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC));
     CHECK(accepted >= 0);
     return accepted;
 }

@@ -30,8 +30,10 @@ struct pair pair_make(uint32_t small_bytes)
     CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&address, &size) == 0);
     pair.fd[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(pair.fd[1] >= 0 && connect(pair.fd[1], (struct sockaddr *)&address, sizeof address) == 0);
-    pair.fd[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK(pair.fd[1] >= 0);
+    /* a fuzzer's alarm may come */
+    CHECK(TEMP_FAILURE_RETRY(connect(pair.fd[1], (struct sockaddr *)&address, sizeof address)) == 0);
+    pair.fd[0] = TEMP_FAILURE_RETRY(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
     CHECK(pair.fd[0] >= 0);
     close(listener);
     for (int i = 0; i < OFFERS; i++) CHECK((pair.memory[i] = fs_segment_create(small_bytes)) >= 0);
