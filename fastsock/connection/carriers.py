@@ -360,7 +360,7 @@ def attach(sock: Any, seconds: float | None) -> bool:
 
 if native is not None:
     native.follow(vars(in_force), _obey)
-    native.show_to_c(foreign.INTERFACES, shown)
+    native.show_to_c(foreign.INTERFACES, shown, foreign.known)
     os.register_at_fork(after_in_child=_begin_to_count)
     # To end a thread and to start it again takes longer than most forks. Python warns of a fork beside threads since
     # 3.12: a program that started none must not see it. The core needs no rest: C code forks without one.

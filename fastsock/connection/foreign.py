@@ -18,7 +18,7 @@ INTERFACES = ("_cffi_backend", "_ctypes")
 _LIBRARIES = frozenset((*INTERFACES, "cffi", "cffi.api", "ctypes", "ctypes.util"))
 _STANDARD = frozenset(sys.stdlib_module_names)
 _MOST_KNOWN = 4096
-_known: dict[str, tuple[int, bool]] = {}  # by module: how many names it had, and what was found
+known: dict[str, tuple[int, bool]] = {}  # by module: how many names it had, and what was found
 
 
 def asking(frame: FrameType) -> FrameType | None:
@@ -49,12 +49,12 @@ def _has_library(names: dict[str, Any]) -> bool:
     module = sys.modules.get(name) if isinstance(name, str) else None
     if module is None or vars(module) is not names:
         return _look(names)
-    count, found = _known.get(module.__name__, (-1, False))
+    count, found = known.get(module.__name__, (-1, False))
     if count != len(names):
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
         found = _look(names)
-        _known[module.__name__] = len(names), found
+        known[module.__name__] = len(names), found
     return found
 
 

@@ -1,5 +1,15 @@
 # Who asks for the numbers of connections, for `_calls.pyx`. What this means is said in connection/watchers.py.
 
+cdef extern from "Python.h":
+    ctypedef struct PyFrameObject
+    ctypedef struct PyCodeObject:
+        PyObject *co_name
+    PyFrameObject *PyEval_GetFrame() noexcept
+    PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
+    PyObject *PyEval_GetGlobals() noexcept
+    bint PyModule_Check(object candidate) noexcept
+    PyObject *PyModule_GetDict(object module)
+
 cdef enum:
     NEAR = 12  # frames: how far from a registration its package may be
 
@@ -53,11 +63,14 @@ cdef class Notes:
 cdef dict notes_of = {}     # by connection: the core uses its memory again
 cdef dict unexplained = {}  # those of them where some are left
 cdef dict early = {}        # packages by number, of sockets that are not connected
-cdef object frame_of = _sys._getframe, loaded = _sys.modules
+cdef object frame_of = _sys._getframe
+cdef dict loaded = _sys.modules
 cdef object guard = None, is_polling = None, asking = None, package_of = None, for_good = None
 cdef dict packages = {}
 cdef frozenset only_notes = frozenset()
-cdef object interfaces = (), shown_to_c = None
+cdef tuple interfaces = ()
+cdef object shown_to_c = None
+cdef dict looked_at = {}
 
 
 def watch_by(polling, asker, dict known, package, good, frozenset passing_on):
@@ -75,10 +88,11 @@ def guard_notes(lock):
     guard = lock
 
 
-def show_to_c(modules, hook):
-    """hook(number, frame): a number of a connection is asked for, where one of these modules is loaded."""
-    global interfaces, shown_to_c
-    interfaces, shown_to_c = modules, hook
+def show_to_c(tuple modules, hook, dict known):
+    """hook(number, frame): a number of a connection is asked for, where one of these modules is loaded. known: by module,
+    how many names it had, and whether it calls C."""
+    global interfaces, shown_to_c, looked_at
+    interfaces, shown_to_c, looked_at = modules, hook, known
 
 
 cdef object name_in(object names):
@@ -99,23 +113,55 @@ def asked(int descriptor, frame):
         frame = asking(frame)
     if frame is None:
         note(descriptor, for_good)
-        return
-    names = frame.f_globals
+    else:
+        note_of(descriptor, frame.f_globals)
+
+
+cdef int note_of(int descriptor, object names) except -1:
     name = name_in(names)
     if type(name) is not str or name not in only_notes:
         note(descriptor, package_in(names))
+    return 0
 
 
 cdef int ask_for(int descriptor, bint is_connected) except -1:
-    """The innermost frame does."""
-    frame = frame_of(0)
+    """The innermost frame does. A loop asks at each turn of a connection: so a frame that has a plain answer is not made
+    an object of."""
+    cdef PyFrameObject *frame = PyEval_GetFrame()
+    cdef PyObject *code
+    cdef bint hands_on
+    if frame == NULL:
+        note(descriptor, for_good)
+        return 0
+    code = <PyObject *>PyFrame_GetCode(frame)
+    hands_on = <object>(<PyCodeObject *>code).co_name == "fileno"
+    Py_DECREF(code)
     if is_connected:
         for name in interfaces:
             if name in loaded:
-                shown_to_c(descriptor, frame)
-                return 0
-    asked(descriptor, frame)
+                if hands_on or not calls_no_c(<object>PyEval_GetGlobals()):
+                    shown_to_c(descriptor, <object>frame)
+                    return 0
+                break
+    if hands_on:
+        asked(descriptor, <object>frame)
+    elif not is_polling():
+        note_of(descriptor, <object>PyEval_GetGlobals())
     return 0
+
+
+cdef bint calls_no_c(object names) except -1:
+    """Whether that is known of the module with these globals, and they have grown by no name since."""
+    cdef Py_ssize_t count
+    name = name_in(names)
+    known = looked_at.get(name) if type(name) is str else None
+    if known is None:
+        return False
+    count, found = <tuple>known
+    if found or count != len(names):
+        return False
+    module = loaded.get(name)
+    return module is not None and PyModule_Check(module) and PyModule_GetDict(module) == <PyObject *>names
 
 
 def watched_for_good(int descriptor):
