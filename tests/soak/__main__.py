@@ -1,4 +1,4 @@
-"""python -m tests.soak --minutes 5 --connections 200 | --schedules N | --kills N [--path shm ...] [--seed N]"""
+"""python -m tests.soak --minutes 5 --connections 200 | --schedules N | --kills N | --many N [--path shm ...] [--seed N]"""
 
 import argparse
 import sys
@@ -13,6 +13,7 @@ parser.add_argument("--connections", type=int, default=200, help="how many are o
 parser.add_argument("--schedules", type=int, metavar="N", help="instead: N random schedules of calls, beside plain TCP")
 parser.add_argument("--kills", type=int, metavar="N", help="instead: N deaths of either end in such schedules")
 parser.add_argument("--many", type=int, metavar="N", help="instead: N short connections, one after the other")
+parser.add_argument("--gaining", action="store_true", help="of these, nearly all gain memory")
 parser.add_argument("--path", nargs="+", default=["shm"], choices=[*KNOWN_TRANSPORTS, "plain"])
 parser.add_argument("--seed", type=int, default=1, help="the first, where there are many")
 
@@ -36,7 +37,7 @@ def many_connections(arguments: argparse.Namespace) -> int:
     from .many import many_by_turns
 
     for path in arguments.path:
-        for told in many_by_turns(path, arguments.seed, arguments.many):
+        for told in many_by_turns(path, arguments.seed, arguments.many, arguments.gaining):
             tell(f"{path}: {told}")
     return 0
 

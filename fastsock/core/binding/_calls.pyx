@@ -948,9 +948,12 @@ def connected(sock, address):
 
 
 cpdef int is_new(int descriptor) except -1:
-    """The kernel has made a file of that number: what the table has of it was closed without a word."""
+    """The kernel has made a file of that number: what the table has of it was closed without a word, and who asked for the
+    number before asked for another file's."""
     if table_find(descriptor) != NULL:
         table_lose(descriptor)
+    if early:
+        early.pop(descriptor, None)
     return 0
 
 
