@@ -123,6 +123,11 @@ def _receive(here, size):
     return receive(here.sock, size)
 
 
+def _answer(here, times):
+    for _ in range(times):
+        here.sock.sendall(receive(here.sock, 3))
+
+
 def _close(here):
     here.sock.close()
 
@@ -160,3 +165,24 @@ def test_a_socket_that_was_only_shown_is_not_watched(near):
             sock.connect(address)
             accepting.result()
             near.check(sock)
+
+
+def test_who_watched_a_number_does_not_watch_the_next_file_of_it(near):
+    with FarProcess() as process:
+        address = process.run(_listen, near)
+        accepting = process.begin(_accept)
+        first = near.connect(address)
+        accepting.result()
+        given_away = near.sockets.socket(fileno=first.detach())
+        number = given_away.fileno()  # whoever asks may watch it
+        given_away.close()
+        accepting = process.begin(_accept)
+        with closing(near.connect(address)) as sock:
+            accepting.result()
+            answering = process.begin(_answer, 200)
+            for _ in range(200):
+                sock.sendall(b"abc")
+                assert receive(sock, 3) == b"abc"
+            answering.result()
+            assert not near.gains_memory(sock) or sock.transport == "shm"
+            assert sock.detach() == number

@@ -1,4 +1,4 @@
-"""python -m tests.soak --minutes 5 --connections 200 | --schedules N | --kills N | --many N [--path shm ...] [--seed N]"""
+"""python -m tests.soak --minutes 5 --connections 200 | --schedules N | --kills N | --many N [--path shm] [--seed N]"""
 
 import argparse
 import sys

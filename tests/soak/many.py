@@ -25,7 +25,7 @@ AFTER_FOR_MEMORY = ("0", "1", "2")
 
 
 def _play(side: int, numbers: range, gaining: bool) -> Iterator[int]:
-    """In a program that is one end: of each connection whether memory carried it, till its end or till other code took it."""
+    """In a program that is one end: of each connection whether memory carried it, till it ended or was given away."""
     if side == 1:
         with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
             print(listener.getsockname()[1], flush=True)
@@ -55,11 +55,13 @@ def _converse(sock: Any, side: int, plan: Plan) -> int:
 def many(kind: str, numbers: range, after: Sequence[str] = ("0", "0"), gaining: bool = False) -> dict[str, int]:
     """Plays connections between two programs. How many, and how many gained memory, as each side saw it."""
 
+    span = str(numbers.start), str(numbers.stop), str(int(gaining))
+
     def program(side: int, **streams: Any) -> subprocess.Popen[str]:
         launcher = [] if kind == "plain" else ["-m", "fastsock.launcher"]
         variables = environment(kind) | {"FASTSOCK_UPGRADE_AFTER": after[side]}
         return subprocess.Popen(
-            [sys.executable, *launcher, "-m", "tests.soak.many", *map(str, (side, numbers.start, numbers.stop, int(gaining)))],
+            [sys.executable, *launcher, "-m", "tests.soak.many", str(side), *span],
             stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, **variables}, **streams,
         )  # fmt: skip
 
