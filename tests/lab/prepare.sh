@@ -98,10 +98,11 @@ fetch_userland() {
 fetch_kernel() {
     local kernel=$1 tree=$fresh/tree version names
     case $kernel in
+        5.10) use_suites bullseye ;;
         6.1) use_suites bookworm ;;
         6.12) use_suites bookworm-backports ;;
         7.*) use_suites trixie-backports ;;
-        *) wrong "--kernel $kernel: 6.1, 6.12, or 7.2 and newer" ;;
+        *) wrong "--kernel $kernel: 5.10, 6.1, 6.12, or 7.2 and newer" ;;
     esac
     # since 7.1 the image and its modules are packages of their own, and linux-image is empty
     version=$(apt-cache "${apt[@]}" pkgnames linux-image- | sed -nE "s/^linux-image-($kernel\.[0-9][-+.0-9a-z]*)-amd64$/\1/p" \
