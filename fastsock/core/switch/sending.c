@@ -54,9 +54,9 @@ static int is_gone(const struct fs_record *record, struct fs_end *end, int descr
 {
     if (fs_end_other_left(end)) return 1;
     if (is_known_to_live(end)) return 0;
+    if (!fs_identity_holds(end->owner, descriptor)) return -EBADF; /* the next call looks, too */
     end->notice_seen = atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed);
     end->looked_at = fs_ticks();
-    if (!fs_identity_holds(end->owner, descriptor)) return -EBADF;
     if (atomic_load(&record->read_shut)) return 0; /* then the kernel shows nothing else */
     struct pollfd one = {descriptor, POLLRDHUP, 0};
     if (poll(&one, 1, 0) <= 0) return 0;

@@ -98,12 +98,12 @@ TEST(socket_that_has_got_a_number_unseen_is_left_alone, 0)
         switch (way) {
         case RECEIVES:
             exact_sleep_us(1000); /* such a look is not for every call */
-            CHECK_EQUAL(receive_now(&pair, 0, got, sizeof got, 0), -EBADF);
+            for (int i = 0; i < 2; i++) CHECK_EQUAL(receive_now(&pair, 0, got, sizeof got, 0), -EBADF);
             break;
         case SENDS: send_now(&pair, 0, "x", 1, 0); break;
         case SENDS_LATER:
             exact_sleep_us(2000); /* such a look is not for every call */
-            CHECK_EQUAL(send_now(&pair, 0, "x", 1, 0), -EBADF);
+            for (int i = 0; i < 2; i++) CHECK_EQUAL(send_now(&pair, 0, "x", 1, 0), -EBADF);
             break;
         case SENDS_MUCH:
             while (send_much(&pair) > 0) continue;
