@@ -8,6 +8,7 @@ from __future__ import annotations
 import _socket
 import inspect
 import os
+import select
 import socket as standard
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -79,6 +80,22 @@ def test_who_waits_for_all_in_the_kernel_gets_it(pair, receive, flags, before):
         assert far.recv(10, WAIT_ALL) == b"abcdefghij"
     settle(near, far)
     assert (near.transport, far.transport) == ("shm", "shm")
+
+
+@pytest.mark.parametrize("attached", (False, True))
+def test_a_receiver_that_wants_so_many_bytes_at_once_stays_on_tcp(pair, attached):
+    near, far = pair
+    if attached:
+        settle(near, far)
+    far.setsockopt(standard.SOL_SOCKET, standard.SO_RCVLOWAT, 8)
+    with ThreadPoolExecutor(2) as both:
+        assert [*both.map(fastsock.attach, pair, (0.05, 0.05))] == [False, False]
+    assert far.getsockopt(standard.SOL_SOCKET, standard.SO_RCVLOWAT) == 8
+    near.sendall(b"1234")
+    assert select.select([far], [], [], 0)[0] == []
+    near.sendall(b"5678")
+    assert select.select([far], [], [], 60)[0] == [far]
+    assert far.recv(100) == b"12345678"
 
 
 @pytest.mark.parametrize("sent", (b"abc", b"abcdef"))

@@ -677,6 +677,9 @@ cdef class SocketCalls:
         cdef Stream stream
         cdef int done
         if is_kept(level, option) and len(value) == 1 and type(value[0]) in (int, bool) and find(self, &stream, 0):
+            if option == LOW_WATER and as_int(value[0]) > 1 and fs_carry_is_attached(stream.connection):
+                with nogil:  # TCP alone waits for so many; where unread bytes are in the way, nobody does
+                    leave_release(stream.connection, stream.descriptor)
             done = option_set(stream.connection, stream.descriptor, level, option, as_int(value[0]))
             if done < 0:
                 fail(&stream, done)

@@ -47,7 +47,8 @@ int fs_options_permit(int descriptor)
     char layer[16];
     socklen_t size = sizeof layer;
     if (getsockopt(descriptor, IPPROTO_TCP, KERNEL_TCP_ULP, layer, &size) == 0 && size != 0) return -EINVAL;
-    return get(descriptor, SOL_SOCKET, KERNEL_SO_PEEK_OFF, -1) < 0 ? 0 : -EINVAL;
+    if (get(descriptor, SOL_SOCKET, KERNEL_SO_PEEK_OFF, -1) >= 0) return -EINVAL;
+    return get(descriptor, SOL_SOCKET, SO_RCVLOWAT, 1) <= 1 ? 0 : -EINVAL;
 }
 
 void fs_options_take(struct fs_record *record, int descriptor)

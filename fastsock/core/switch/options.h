@@ -1,6 +1,7 @@
 /* Options that hold one value underneath, while the program reads back another one that it set.
  *
- * TCP_NODELAY and TCP_CORK: a token must not wait for more bytes.  SO_RCVLOWAT: one byte must wake a reader.
+ * TCP_NODELAY and TCP_CORK: a token must not wait for more bytes.  SO_RCVLOWAT: one byte must wake a reader.  TCP alone waits
+ * for more: so whoever sets more takes the way out first.
  * SO_ERROR is read alone: the kernel tells an error once, and may have told it to a token's send.
  */
 #ifndef FASTSOCK_OPTIONS_H
