@@ -29,7 +29,8 @@ FS_DOOR int setsockopt(int descriptor, int level, int option, const void *value,
     if (size >= sizeof(int) && value != NULL) {
         int number, before = errno;
         memcpy(&number, value, sizeof number);
-        if (level == SOL_SOCKET && option == SO_RCVLOWAT && number > 1) fs_pass_number(descriptor); /* TCP alone waits */
+        if (level == SOL_SOCKET && option == SO_RCVLOWAT && number > 1)
+            fs_pass_number(descriptor); /* TCP alone waits */
         int done = fs_option_set(connection, descriptor, level, option, number);
         if (done != 0) return answer(done, before);
     }
