@@ -57,6 +57,15 @@ def test_no_scene_is_left_out() -> None:
     assert compiled.plain([compiled.program("scenes")]).stdout.split() == SCENES
 
 
+@pytest.mark.parametrize("how", ["close", "dup2"])
+def test_what_a_thread_sends_while_another_one_closes_comes_or_fails(how: str, tmp_path: Path) -> None:
+    words = [compiled.program("closing"), how, "200"]
+    report = tmp_path / "report"
+    seen = compiled.ours(words, report, UPGRADE_AFTER=3)
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "200 of 200 right\n", "")
+    assert compiled.gained(report) > 0
+
+
 @pytest.mark.parametrize(("server", "client"), TALKS)
 @pytest.mark.parametrize(("after", "ring"), [(0, "1M"), (5, "4096")])
 def test_every_byte_comes_back(server: str, client: str, after: int, ring: str, tmp_path: Path) -> None:

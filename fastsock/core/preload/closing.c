@@ -19,7 +19,7 @@ FS_DOOR int close(int descriptor)
         fs_watched_closes(descriptor);
         if (fs_table_find(descriptor) != NULL && !fs_is_borrowed()) {
             fs_closed_note(descriptor);
-            fs_leave_descriptor(descriptor);
+            fs_leave_number(descriptor);
         }
     }
     fs_is_within--;
@@ -36,7 +36,7 @@ static void leave_range(unsigned first, unsigned last)
     fs_watched_close_range((int)first, end);
     for (int i = (int)first; (i = fs_table_next(i)) >= 0 && i <= end; i++) {
         fs_closed_note(i);
-        fs_leave_descriptor(i);
+        fs_leave_number(i);
     }
     fs_is_within--;
 }

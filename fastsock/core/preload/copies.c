@@ -28,7 +28,7 @@ static int duplicated(int descriptor, int as, int of_child)
     if (as < 0 || of_child || (fs_table_find(as) != NULL && fs_is_borrowed())) return as;
     fs_watched_copied(descriptor);
     if (fs_is_within++ == 0) {
-        if (fs_table_find(as) != NULL) fs_table_lose(as);
+        if (fs_table_find(as) != fs_table_find(descriptor)) fs_table_lose(as);
         if (fs_table_find(descriptor) != NULL && fs_identity_check(descriptor)) fs_table_duplicate(descriptor, as);
         /* the C library's own streams move bytes past the doors */
         if (as <= STDERR_FILENO) fs_pass_number(as);
@@ -38,17 +38,30 @@ static int duplicated(int descriptor, int as, int of_child)
     return as;
 }
 
-/* That number means another file next. */
-static void leave(int descriptor, int as)
+/* That number means another file next.  Its stream comes into the table first: what another thread sends there must not go
+ * past the memory.  1: it did. */
+static int leave(int descriptor, int as)
 {
-    if (descriptor == as || fs_is_within > 0 || fs_next.fcntl(descriptor, F_GETFD, NULL) < 0) return;
+    if (descriptor == as || fs_is_within > 0 || fs_next.fcntl(descriptor, F_GETFD, NULL) < 0) return 0;
+    int enters = 0;
     fs_is_within++;
     fs_watched_closes(as);
-    if (fs_table_find(as) != NULL && !fs_is_borrowed()) {
+    if (fs_table_find(as) != fs_table_find(descriptor) && !fs_is_borrowed()) {
         fs_closed_note(as);
-        fs_leave_descriptor(as);
+        fs_leave_number(as);
+        enters = fs_table_find(descriptor) != NULL && fs_identity_check(descriptor) &&
+                 fs_table_duplicate(descriptor, as) == 0;
     }
     fs_is_within--;
+    return enters;
+}
+
+static int replaced(int descriptor, int result, int as, int of_child, int has_entered)
+{
+    int before = errno;
+    if (result < 0 && has_entered) fs_table_lose(as);
+    errno = before;
+    return duplicated(descriptor, result, of_child);
 }
 
 FS_DOOR int dup(int descriptor)
@@ -61,16 +74,16 @@ FS_DOOR int dup2(int descriptor, int as)
 {
     int of_child = is_of_child(descriptor);
     if (descriptor == as) return fs_next.dup2(descriptor, as);
-    leave(descriptor, as);
-    return duplicated(descriptor, fs_next.dup2(descriptor, as), of_child);
+    int enters = leave(descriptor, as);
+    return replaced(descriptor, fs_next.dup2(descriptor, as), as, of_child, enters);
 }
 
 FS_DOOR int dup3(int descriptor, int as, int flags)
 {
     int of_child = is_of_child(descriptor);
     if (descriptor == as || flags & ~O_CLOEXEC) return fs_next.dup3(descriptor, as, flags);
-    leave(descriptor, as);
-    return duplicated(descriptor, fs_next.dup3(descriptor, as, flags), of_child);
+    int enters = leave(descriptor, as);
+    return replaced(descriptor, fs_next.dup3(descriptor, as, flags), as, of_child, enters);
 }
 
 static int control(int descriptor, int command, void *argument)

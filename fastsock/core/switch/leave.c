@@ -6,16 +6,19 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "answering.h"
 #include "attach.h"
 #include "carry.h"
 #include "detour.h"
 #include "endings.h"
+#include "hidden.h"
 #include "identity.h"
 #include "options.h"
 #include "sockets/registrations.h"
 #include "switch.h"
+#include "system.h"
 #include "table.h"
 #include "tokens.h"
 
@@ -172,13 +175,52 @@ static void leave(struct fs_connection *connection, int descriptor, int is_last)
     if (sends) fs_unlock(&record->sender);
 }
 
-void fs_leave_descriptor(int descriptor)
+/* `descriptor`: what the socket has by now. */
+static void leave_by(struct fs_connection *connection, int descriptor)
 {
-    struct fs_connection *connection = fs_table_remove(descriptor);
-    if (connection == NULL) return;
     int known = attached_end(connection, connection->record) == NULL || fs_identity_holds(connection, descriptor);
     if (known && connection->end != NULL) leave(connection, descriptor, connection->is_last);
     fs_table_forget(connection);
+}
+
+void fs_leave_descriptor(int descriptor)
+{
+    struct fs_connection *connection = fs_table_remove(descriptor);
+    if (connection != NULL) leave_by(connection, descriptor);
+}
+
+static int close_waits(int descriptor)
+{
+    struct linger linger = {0, 0};
+    socklen_t size = sizeof linger;
+    return getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff && linger.l_linger > 0;
+}
+
+/* The socket goes to a hidden number, and a file on which every call fails by EBADF takes its place.  With the process held,
+ * as when hidden numbers are closed: a close that waits stays the caller's. */
+static void bury(int descriptor, struct fs_hidden *hidden)
+{
+    const struct fs_connection *connection = fs_table_find(descriptor);
+    if (connection == NULL || connection->end == NULL || !fs_identity_holds(connection, descriptor) ||
+        close_waits(descriptor))
+        return;
+    int number = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int dead = number < 0 ? -1 : open("/", O_PATH | O_CLOEXEC);
+    int is_buried = dead >= 0 && dup3(dead, descriptor, O_CLOEXEC) == descriptor;
+    if (dead >= 0) close(dead);
+    if (is_buried) fs_hidden_keep(hidden, number); /* a child that is forked meanwhile closes it */
+    else if (number >= 0) close(number);           /* there are no numbers left */
+}
+
+void fs_leave_number(int descriptor)
+{
+    struct fs_hidden socket = FS_HIDDEN_NONE;
+    fs_hold_process(); /* no fork comes in between */
+    bury(descriptor, &socket);
+    struct fs_connection *connection = fs_table_remove(descriptor);
+    fs_release_process();
+    if (connection != NULL) leave_by(connection, socket.number >= 0 ? socket.number : descriptor);
+    fs_hidden_close(&socket);
 }
 
 void fs_leave_range(unsigned first, unsigned last)
