@@ -23,6 +23,7 @@
 #include "tokens.h"
 
 #define LOCK_PATIENCE_NS 50000000ull    /* what must not fail for a stopped process goes on then */
+#define SEND_PATIENCE_NS 1000000000ull  /* for a thread of this process: what it sends would come after the end */
 #define RESEND_PATIENCE_NS 20000000ull  /* for the other end's program to make a call */
 #define ANSWER_PATIENCE_NS 500000000ull /* for a thread there */
 #define NAP_NS 50000
@@ -101,7 +102,7 @@ int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
     if (!valid || !fs_identity_check(descriptor) || !fs_connection_enter(connection, descriptor))
         return shutdown(descriptor, how) == 0 ? 0 : -errno;
     struct fs_record *record = connection->record;
-    int locked = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0;
+    int locked = fs_lock(&record->sender, how == SHUT_RD ? LOCK_PATIENCE_NS : SEND_PATIENCE_NS) == 0;
     decide(connection, record, descriptor);
     struct fs_end *end = attached_end(connection, record);
     if (how != SHUT_WR) atomic_store(&record->read_shut, 1);
@@ -160,7 +161,7 @@ static void say_farewell(struct fs_connection *connection, struct fs_record *rec
 static void leave(struct fs_connection *connection, int descriptor, int is_last)
 {
     struct fs_record *record = connection->record;
-    int sends = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0;
+    int sends = fs_lock(&record->sender, is_last ? SEND_PATIENCE_NS : LOCK_PATIENCE_NS) == 0;
     if (is_last) decide(connection, record, descriptor);
     int reads = fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0;
     struct fs_end *end = attached_end(connection, record);

@@ -101,6 +101,42 @@ static void *send_until_told(void *argument)
     return NULL;
 }
 
+struct holder {
+    struct pair *pair;
+    _Atomic int holds;
+    int has_ended; /* as the other end saw it before the lock was let go */
+};
+
+/* As a thread whose core is taken away for that long in the middle of a send. */
+static void *hold_the_sender(void *argument)
+{
+    struct holder *holder = argument;
+    struct fs_connection *end = holder->pair->end[0];
+    CHECK_EQUAL(fs_lock(&end->record->sender, 0), 0);
+    atomic_store(&holder->holds, 1);
+    exact_sleep_us(200000);
+    struct fs_end *other = holder->pair->end[1]->end;
+    holder->has_ended = fs_end_other_left(other) || atomic_load(&other->in.shared->producer_shut);
+    fs_unlock(&end->record->sender);
+    return NULL;
+}
+
+TEST(no_end_is_said_before_a_send_of_another_thread_is_done, 0)
+{
+    for (int closes = 0; closes < 2; closes++) {
+        struct pair pair = pair_attached(4096);
+        struct holder holder = {.pair = &pair};
+        pthread_t thread = start_thread(hold_the_sender, &holder);
+        while (!atomic_load(&holder.holds)) sched_yield();
+        if (closes) pair_close(&pair, 0);
+        else CHECK_EQUAL(fs_leave_shutdown(pair.end[0], pair.fd[0], SHUT_WR), 0);
+        join_thread(thread);
+        CHECK_EQUAL(holder.has_ended, 0);
+        CHECK(closes ? fs_end_other_left(pair.end[1]->end) : atomic_load(&pair.end[1]->end->in.shared->producer_shut));
+        close_both(&pair);
+    }
+}
+
 TEST(shutdown_wakes_whoever_sleeps_at_this_end, 0)
 {
     for (int i = 0; i < scaled(100); i++) {
