@@ -31,6 +31,7 @@ SCENES = [
     "file",
     "waits",
     "level",
+    "low_water",
 ]
 TALKS = [
     ("thread", "recv"),

@@ -119,11 +119,13 @@ int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
 
 /* ---- close ---- */
 
-static int closes_by_reset(int descriptor)
+/* SO_LINGER's seconds: 0: a close resets; negative: none are set. */
+static int linger_of(int descriptor)
 {
     struct linger linger = {0, 0};
     socklen_t size = sizeof linger;
-    return getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff && linger.l_linger == 0;
+    int error = getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size);
+    return error == 0 && linger.l_onoff ? linger.l_linger : -1;
 }
 
 /* The kernel knows nothing of unread bytes in a ring. */
@@ -147,7 +149,7 @@ static void leave_no_token(struct fs_connection *connection, struct fs_record *r
 static void say_farewell(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
                          int locked, int is_last)
 {
-    int reset = is_last && closes_by_reset(descriptor);
+    int reset = is_last && linger_of(descriptor) == 0;
     if (locked && !reset) leave_no_token(connection, record, end, descriptor, is_last);
     if (is_last && !reset && fs_ring_unread(&end->in) != 0) {
         close_by_reset(descriptor);
@@ -190,20 +192,13 @@ void fs_leave_descriptor(int descriptor)
     if (connection != NULL) leave_by(connection, descriptor);
 }
 
-static int close_waits(int descriptor)
-{
-    struct linger linger = {0, 0};
-    socklen_t size = sizeof linger;
-    return getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff && linger.l_linger > 0;
-}
-
 /* The socket goes to a hidden number, and a file on which every call fails by EBADF takes its place.  With the process held,
  * as when hidden numbers are closed: a close that waits stays the caller's. */
 static void bury(int descriptor, struct fs_hidden *hidden)
 {
     const struct fs_connection *connection = fs_table_find(descriptor);
     if (connection == NULL || connection->end == NULL || !fs_identity_holds(connection, descriptor) ||
-        close_waits(descriptor))
+        linger_of(descriptor) > 0)
         return;
     int number = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int dead = number < 0 ? -1 : open("/", O_PATH | O_CLOEXEC);

@@ -517,6 +517,31 @@ static void level_there(int number)
     await_end(number);
 }
 
+static void low_water_here(int number)
+{
+    int wanted = 8, set = 0;
+    socklen_t size = sizeof set;
+    char bytes[64];
+    struct pollfd one = {number, POLLIN, 0};
+    say("set", setsockopt(number, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted));
+    say("get", getsockopt(number, SOL_SOCKET, SO_RCVLOWAT, &set, &size));
+    say("is", set);
+    put(number, "x");
+    say("few", poll(&one, 1, 100));
+    put(number, "x");
+    say("enough", poll(&one, 1, 5000));
+    say("recv", recv(number, bytes, sizeof bytes, 0));
+}
+
+static void low_water_there(int number)
+{
+    for (int i = 0; i < 2; i++) {
+        get(number, 1);
+        put(number, "1234");
+    }
+    await_end(number);
+}
+
 /* ---- */
 
 struct scene {
@@ -528,7 +553,7 @@ struct scene {
 static const struct scene scenes[] = {
     SCENE(half_close), SCENE(reset),  SCENE(timeout), SCENE(nonblocking), SCENE(full),  SCENE(peek),  SCENE(signals),
     SCENE(pipe),       SCENE(copies), SCENE(fork),    SCENE(exec),        SCENE(spawn), SCENE(vfork), SCENE(stdio),
-    SCENE(passing),    SCENE(killed), SCENE(options), SCENE(file),        SCENE(waits), SCENE(level),
+    SCENE(passing),    SCENE(killed), SCENE(options), SCENE(file),        SCENE(waits), SCENE(level), SCENE(low_water),
 };
 
 int main(int count, char **arguments)
