@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import select
 import signal
 import socket
 from contextlib import ExitStack
@@ -210,30 +211,33 @@ def _send_and_shut(here, size):
     here.sock.shutdown(socket.SHUT_WR)
 
 
-def test_listener_closed_with_offers_pending(near):
-    """Clients that wait for an answer, blocking and not, when the listener goes."""
+def test_listener_closed_before_it_accepted(near):
+    """Clients that are connected, blocking and not, and wait for a byte when the listener goes."""
     with FarProcess() as server, ExitStack() as cleaning:
         address = server.run(listen, near)
         clients = [cleaning.enter_context(FarProcess()) for _ in range(4)]
-        connecting = [client.begin(_connect_and_wait, near, address) for client in clients]
+        for client in clients:
+            client.run(connect, near, address)
         waiting = []
         for _ in range(4):
             sock = cleaning.enter_context(near.sockets.socket(socket.AF_INET))
             sock.setblocking(False)
             assert sock.connect_ex(address) in (0, errno.EINPROGRESS)
+            assert select.select([], [sock], [], 30)[1]
             waiting.append(sock)
+        receiving = [client.begin(_receive_one) for client in clients]
         for client in clients:
             client.until_blocked()
         server.run(_close_listener)
-        for pending in connecting:
+        for pending in receiving:
             assert pending.result() == "ConnectionResetError ECONNRESET"
         for sock in waiting:
             sock.settimeout(30)
             assert outcome(sock.recv, 1) == "ConnectionResetError ECONNRESET"
 
 
-def _connect_and_wait(here, maker, address):
-    return outcome(lambda: maker.connect(address).recv(1))
+def _receive_one(here):
+    return outcome(here.sock.recv, 1)
 
 
 def _close_listener(here):

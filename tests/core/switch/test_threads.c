@@ -132,7 +132,8 @@ TEST(no_end_is_said_before_a_send_of_another_thread_is_done, 0)
         else CHECK_EQUAL(fs_leave_shutdown(pair.end[0], pair.fd[0], SHUT_WR), 0);
         join_thread(thread);
         CHECK_EQUAL(holder.has_ended, 0);
-        CHECK(closes ? fs_end_other_left(pair.end[1]->end) : atomic_load(&pair.end[1]->end->in.shared->producer_shut));
+        if (closes) CHECK(fs_end_other_left(pair.end[1]->end));
+        else CHECK(atomic_load(&pair.end[1]->end->in.shared->producer_shut));
         close_both(&pair);
     }
 }
