@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
+    from .config import Settings
+
 USAGE = """\
 usage: fastsock run [options] [--] PROGRAM [arguments]
                                  | app.py [arguments] | -m module [arguments] | -c code [arguments]
@@ -27,7 +29,7 @@ Runs a program of any language with fast sockets, and what it starts too.
   --stats[=FILE]      at exit, one line a process that had connections: how many had memory, and the bytes of each way
                       (of Python, one a connection), on standard error, or as lines of JSON appended to FILE
   --transports PATHS  the paths to try, best first, as shm,tcp; or those to leave out, as ^shm
-  --config FILE       rules, for Python programs only
+  --config FILE       rules: connect|listen host[/prefix] port|first-last|* paths
   --trace             tell every decision on standard error, of Python programs only
   --help, --version
 """
@@ -53,26 +55,28 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         answer(program[0], USAGE)
     os.environ.update(changes)
     try:
-        reload()
+        settings = reload()
     except ConfigError as error:
         _refuse(f"{error}\n")
-    _become(program)
+    for name in ("FASTSOCK_CONFIG", "FASTSOCK_STATS"):  # children may run in other folders
+        if os.environ.get(name, "-") not in ("", "-"):
+            os.environ[name] = os.path.abspath(os.environ[name])
+    _become(program, settings)
 
 
-def _become(program: list[str]) -> NoReturn:
+def _become(program: list[str], settings: Settings) -> NoReturn:
     if not children.can_cover():
         _refuse(f"{children.BOOTSTRAP} has a colon in its path, and cannot stand in PYTHONPATH; install it elsewhere\n")
     path, command = _found(program)
     try:
         preloading.cover(os.environ)
+        preloading.hand_on_rules(settings, os.environ)
     except preloading.CannotPreload as error:
         _refuse(f"{error}\n")
     children.cover(os.environ)
     if path == sys.executable:
         os.environ[LAUNCHED] = str(os.getpid())
     else:
-        if os.environ.get("FASTSOCK_CONFIG"):
-            _refuse("rules are for Python programs: leave --config and FASTSOCK_CONFIG out, or use --transports\n")
         obstacle = preloading.obstacle(path)
         if obstacle is not None:
             sys.stderr.write(f"fastsock run: {obstacle}\n")

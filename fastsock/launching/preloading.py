@@ -9,14 +9,18 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Iterator, MutableMapping
+
+    from ..config import Rule, Settings
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARY = os.path.join(_PACKAGE, "core", "preload", "libfastsock_preload.so")
 PRELOAD = "LD_PRELOAD"
+RULES = "FASTSOCK_RESOLVED_RULES"
 
 _MOST_INTERPRETERS = 4  # of scripts of scripts
 _PT_INTERP = 3
+_MOST_RULES = 100_000  # characters: the kernel takes no variable of 128 KiB
 
 
 class CannotPreload(Exception):
@@ -31,6 +35,33 @@ def cover(environ: MutableMapping[str, str]) -> None:
         raise CannotPreload(f"{LIBRARY} has a space or a colon in its path, which {PRELOAD} cannot name")
     others = [entry for entry in environ.get(PRELOAD, "").replace(":", " ").split() if entry != LIBRARY]
     environ[PRELOAD] = " ".join([LIBRARY, *others])
+
+
+def hand_on_rules(settings: Settings, environ: MutableMapping[str, str]) -> None:
+    """Give the library the rules of FASTSOCK_CONFIG, resolved: it looks up no name. core/preload/rules.c has the form.
+
+    They are named after their file: where a program gives its children another FASTSOCK_CONFIG, these stay on TCP.
+    """
+    environ.pop(RULES, None)
+    file = environ.get("FASTSOCK_CONFIG", "")
+    if not file:
+        return
+    entries = [entry for rule in settings.rules for entry in _resolved(rule)]
+    text = " ".join(["1", str(len(entries)), *entries, file])
+    if len(os.fsencode(text)) > _MOST_RULES:
+        raise CannotPreload(f"{file} has more rules than programs can be given: write fewer, of networks as 10.0.0.0/8")
+    environ[RULES] = text
+
+
+def _resolved(rule: Rule) -> Iterator[str]:
+    """One entry for each network."""
+    networks = ["*"]
+    if rule.networks is not None:
+        networks = [f"{number:0{bits // 4}x}/{mask.bit_count()}" for bits, number, mask in rule.networks]
+    paths = ",".join(rule.transports)
+    for network in networks:
+        ports = f"{rule.first_port}-{rule.last_port}"
+        yield f"{rule.direction} {network} {ports} {int('shm' in rule.transports)} {rule.line or 0} {rule.host} {paths}"
 
 
 def which(program: str) -> str | None:

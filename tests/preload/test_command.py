@@ -70,13 +70,6 @@ def test_a_mistake_is_told(words: list[str], text: str) -> None:
     assert seen.returncode == 2 and text in seen.stderr
 
 
-@compiled.needs_library
-def test_rules_are_refused_where_the_library_would_not_read_them(tmp_path: Path) -> None:
-    (tmp_path / "rules").write_text("connect 127.0.0.1 * tcp\n")
-    seen = run("run", "--config", str(tmp_path / "rules"), "sh", "-c", "true")
-    assert seen.returncode == 2 and "rules are for Python programs" in seen.stderr
-
-
 def test_what_cannot_be_entered_is_told(tmp_path: Path) -> None:
     source = tmp_path / "program.c"
     source.write_text("int main(void) { return 0; }\n")

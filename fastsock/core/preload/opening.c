@@ -5,6 +5,8 @@
 
 #include "next.h"
 #include "process.h"
+#include "rules.h"
+#include "switch/candidates.h"
 #include "switch/table.h"
 #include "watched.h"
 
@@ -20,15 +22,51 @@ static int is_tcp_stream(int descriptor)
     return option_of(descriptor, SO_PROTOCOL) == IPPROTO_TCP && option_of(descriptor, SO_TYPE) == SOCK_STREAM;
 }
 
-static void enter(int descriptor, enum fs_role role)
+union address {
+    struct sockaddr any; /* AF_UNSPEC: it is not known */
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
+
+/* Where the kernel connects to for that address. */
+static void find_meant(union address *meant, const struct sockaddr *given)
+{
+    if (given->sa_family == AF_INET) {
+        meant->four = *(const struct sockaddr_in *)(const void *)given;
+        if (meant->four.sin_addr.s_addr == htonl(INADDR_ANY)) meant->four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else {
+        meant->six = *(const struct sockaddr_in6 *)(const void *)given;
+        if (IN6_IS_ADDR_UNSPECIFIED(&meant->six.sin6_addr)) meant->six.sin6_addr = in6addr_loopback;
+    }
+}
+
+/* `given`: what connect() was called with, which may be under way. */
+static void heed_rules(int descriptor, enum fs_role role, const struct sockaddr *given)
+{
+    union address listener = {.any.sa_family = AF_UNSPEC};
+    socklen_t size = sizeof listener;
+    struct fs_connection *connection = fs_table_find(descriptor);
+    if (!fs_rules_has(role) || connection == NULL) return;
+    if (role == FS_ROLE_ACCEPTED) getsockname(descriptor, &listener.any, &size);
+    else if (getpeername(descriptor, &listener.any, &size) != 0) find_meant(&listener, given);
+    const struct fs_rule *rule = fs_rules_find(role, &listener.any);
+    if (rule != NULL && !rule->has_memory) fs_candidate_never(connection);
+}
+
+/* `given`: connect()'s address. */
+static void enter(int descriptor, enum fs_role role, const struct sockaddr *given)
 {
     int before = errno;
+    fs_process_begin();
     if (fs_is_within++ > 0) {
         /* it stays plain */
     } else if (!atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) && is_tcp_stream(descriptor) &&
                !fs_is_borrowed()) {
         fs_report_at_exit();
-        if (fs_table_enter(descriptor, role) == 0) fs_watched_entered(descriptor);
+        if (fs_table_enter(descriptor, role) == 0) {
+            heed_rules(descriptor, role, given);
+            fs_watched_entered(descriptor);
+        }
     } else if (fs_table_find(descriptor) != NULL && !fs_is_borrowed()) {
         fs_table_lose(descriptor);
     }
@@ -51,7 +89,7 @@ FS_DOOR int connect(int descriptor, const struct sockaddr *address, socklen_t si
     if (begun && address != NULL && size >= sizeof(sa_family_t)) {
         if (address->sa_family == AF_UNSPEC) fs_table_lose(descriptor);
         else if ((address->sa_family == AF_INET || address->sa_family == AF_INET6) && fs_table_find(descriptor) == NULL)
-            enter(descriptor, FS_ROLE_CONNECTED);
+            enter(descriptor, FS_ROLE_CONNECTED, address);
     }
     return result;
 }
@@ -59,13 +97,13 @@ FS_DOOR int connect(int descriptor, const struct sockaddr *address, socklen_t si
 FS_DOOR int accept(int descriptor, struct sockaddr *address, socklen_t *size)
 {
     int accepted = fs_next.accept(descriptor, address, size);
-    if (accepted >= 0) enter(accepted, FS_ROLE_ACCEPTED);
+    if (accepted >= 0) enter(accepted, FS_ROLE_ACCEPTED, NULL);
     return accepted;
 }
 
 FS_DOOR int accept4(int descriptor, struct sockaddr *address, socklen_t *size, int flags)
 {
     int accepted = fs_next.accept4(descriptor, address, size, flags);
-    if (accepted >= 0) enter(accepted, FS_ROLE_ACCEPTED);
+    if (accepted >= 0) enter(accepted, FS_ROLE_ACCEPTED, NULL);
     return accepted;
 }

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "rules.h"
 #include "switch/candidates.h"
 
 _Atomic int fs_stands_aside;
@@ -64,12 +65,13 @@ static int may_use_memory(const char *paths)
     return excludes ? !named : named;
 }
 
-__attribute__((constructor)) static void begin(void)
+static void begin(void)
 {
+    int has_rules = fs_rules_read(setting("FASTSOCK_RESOLVED_RULES"), setting("FASTSOCK_CONFIG")) == 0;
     const char *after = setting("FASTSOCK_UPGRADE_AFTER"), *peers = setting("FASTSOCK_PEERS"),
                *installs = setting("FASTSOCK_INSTALL");
     struct fs_candidate_settings settings = {
-        .never = !may_use_memory(setting("FASTSOCK_TRANSPORTS")) || setting("FASTSOCK_CONFIG") != NULL,
+        .never = !may_use_memory(setting("FASTSOCK_TRANSPORTS")) || !has_rules,
         .learns = after == NULL || strcmp(after, "pays") == 0,
         .calls = (uint32_t)number_in(after, 0),
         .bytes = UINT64_MAX,
@@ -85,3 +87,12 @@ __attribute__((constructor)) static void begin(void)
     fs_candidates_set(&settings);
     if (installs != NULL && strcmp(installs, "0") == 0) atomic_store(&fs_stands_aside, 1);
 }
+
+/* Another library's constructor may connect before this one's has run. */
+void fs_process_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, begin);
+}
+
+__attribute__((constructor)) static void begin_now(void) { fs_process_begin(); }

@@ -6,6 +6,9 @@
 
 struct fs_connection;
 
+/* Reads the settings, once.  Before the table gets a connection. */
+void fs_process_begin(void);
+
 /* No connection comes into the table any more: the process does not want it, or its Python has a core of its own. */
 extern _Atomic int fs_stands_aside;
 
