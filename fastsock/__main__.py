@@ -26,11 +26,11 @@ usage: fastsock run [options] [--] PROGRAM [arguments]
 
 Runs a program of any language with fast sockets, and what it starts too.
 
-  --stats[=FILE]      at exit, one line a process that had connections: how many had memory, and the bytes of each way
-                      (of Python, one a connection), on standard error, or as lines of JSON appended to FILE
+  --stats[=FILE]      at exit, say what each connection used and why, on standard error,
+                      or as lines of JSON appended to FILE
   --transports PATHS  the paths to try, best first, as shm,tcp; or those to leave out, as ^shm
   --config FILE       rules: connect|listen host[/prefix] port|first-last|* paths
-  --trace             tell every decision on standard error, of Python programs only
+  --trace             tell every decision on standard error
   --help, --version
 """
 
@@ -74,9 +74,8 @@ def _become(program: list[str], settings: Settings) -> NoReturn:
     except preloading.CannotPreload as error:
         _refuse(f"{error}\n")
     children.cover(os.environ)
-    if path == sys.executable:
-        os.environ[LAUNCHED] = str(os.getpid())
-    else:
+    os.environ[LAUNCHED] = str(os.getpid())
+    if path != sys.executable:
         obstacle = preloading.obstacle(path)
         if obstacle is not None:
             sys.stderr.write(f"fastsock run: {obstacle}\n")

@@ -7,7 +7,7 @@
 
 #include "next.h"
 #include "process.h"
-#include "switch/closed.h"
+#include "report.h"
 #include "switch/leave.h"
 #include "switch/table.h"
 #include "watched.h"
@@ -18,7 +18,7 @@ FS_DOOR int close(int descriptor)
     if (fs_is_within++ == 0) {
         fs_watched_closes(descriptor);
         if (fs_table_find(descriptor) != NULL && !fs_is_borrowed()) {
-            fs_closed_note(descriptor);
+            fs_report_leaves(descriptor);
             fs_leave_number(descriptor);
         }
     }
@@ -35,7 +35,7 @@ static void leave_range(unsigned first, unsigned last)
     fs_is_within++;
     fs_watched_close_range((int)first, end);
     for (int i = (int)first; (i = fs_table_next(i)) >= 0 && i <= end; i++) {
-        fs_closed_note(i);
+        fs_report_leaves(i);
         fs_leave_number(i);
     }
     fs_is_within--;

@@ -8,7 +8,7 @@
 #include "next.h"
 #include "passing.h"
 #include "process.h"
-#include "switch/closed.h"
+#include "report.h"
 #include "switch/identity.h"
 #include "switch/leave.h"
 #include "switch/table.h"
@@ -47,7 +47,7 @@ static int leave(int descriptor, int as)
     fs_is_within++;
     fs_watched_closes(as);
     if (fs_table_find(as) != fs_table_find(descriptor) && !fs_is_borrowed()) {
-        fs_closed_note(as);
+        fs_report_leaves(as);
         fs_leave_number(as);
         enters = fs_table_find(descriptor) != NULL && fs_identity_check(descriptor) &&
                  fs_table_duplicate(descriptor, as) == 0;

@@ -5,6 +5,7 @@
 
 #include "next.h"
 #include "process.h"
+#include "report.h"
 #include "rules.h"
 #include "switch/candidates.h"
 #include "switch/table.h"
@@ -65,6 +66,7 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
         fs_report_at_exit();
         if (fs_table_enter(descriptor, role) == 0) {
             heed_rules(descriptor, role, given);
+            fs_report_entered(descriptor, given);
             fs_watched_entered(descriptor);
         }
     } else if (fs_table_find(descriptor) != NULL && !fs_is_borrowed()) {

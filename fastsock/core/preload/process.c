@@ -14,6 +14,8 @@
 _Atomic int fs_stands_aside;
 _Thread_local int fs_is_within;
 const char *fs_report_target;
+int fs_traces;
+enum fs_memory fs_memory_is_off;
 static pid_t own_number;
 
 /* Called by the core of a Python process, which has the connections from then on (core/beside.c). */
@@ -49,6 +51,14 @@ static double number_in(const char *text, double otherwise)
     }
 }
 
+static int is_yes(const char *text)
+{
+    static const char *const words[] = {"1", "true", "yes", "on"};
+    for (size_t i = 0; text != NULL && i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(text, words[i]) == 0) return 1;
+    return 0;
+}
+
 /* Whether the list of paths has `shm`: "shm,tcp", or "^shm" for all but that.  What stands behind tcp is never reached. */
 static int may_use_memory(const char *paths)
 {
@@ -67,11 +77,13 @@ static int may_use_memory(const char *paths)
 
 static void begin(void)
 {
-    int has_rules = fs_rules_read(setting("FASTSOCK_RESOLVED_RULES"), setting("FASTSOCK_CONFIG")) == 0;
     const char *after = setting("FASTSOCK_UPGRADE_AFTER"), *peers = setting("FASTSOCK_PEERS"),
                *installs = setting("FASTSOCK_INSTALL");
+    if (fs_rules_read(setting("FASTSOCK_RESOLVED_RULES"), setting("FASTSOCK_CONFIG")) != 0)
+        fs_memory_is_off = FS_MEMORY_LACKS_RULES;
+    else if (!may_use_memory(setting("FASTSOCK_TRANSPORTS"))) fs_memory_is_off = FS_MEMORY_IS_LEFT_OUT;
     struct fs_candidate_settings settings = {
-        .never = !may_use_memory(setting("FASTSOCK_TRANSPORTS")) || !has_rules,
+        .never = fs_memory_is_off != FS_MEMORY_IS_ON,
         .learns = after == NULL || strcmp(after, "pays") == 0,
         .calls = (uint32_t)number_in(after, 0),
         .bytes = UINT64_MAX,
@@ -82,6 +94,7 @@ static void begin(void)
     };
     const char *report = setting("FASTSOCK_STATS");
     if (report != NULL) fs_report_target = strdup(report);
+    fs_traces = is_yes(setting("FASTSOCK_TRACE"));
     note_process();
     pthread_atfork(NULL, NULL, note_process);
     fs_candidates_set(&settings);

@@ -22,7 +22,11 @@ int fs_is_borrowed(void);
 /* Where FASTSOCK_STATS has the report go, or NULL: also where the program has cleared its environment. */
 extern const char *fs_report_target;
 
-/* Before the table gets its first connection: what is said at the end. */
-void fs_report_at_exit(void);
+/* Whether decisions are told (FASTSOCK_TRACE). */
+extern int fs_traces;
+
+/* Why no connection of this process may have memory. */
+enum fs_memory { FS_MEMORY_IS_ON, FS_MEMORY_IS_LEFT_OUT, FS_MEMORY_LACKS_RULES };
+extern enum fs_memory fs_memory_is_off;
 
 #endif

@@ -12,6 +12,7 @@ enum { MOST_RULES = 100000, MOST_LINE = 100000000 };
 
 static struct fs_rule *rules;
 static size_t count;
+static const char *rules_file = "";
 static int has[FS_ROLE_ACCEPTED + 1];
 
 /* ---- reading: whatever is not of the form is an error ---- */
@@ -95,6 +96,7 @@ static int read_all(char *at, const char *file)
         if (!read_rule(&at, &rules[i])) return 0;
     if (strcmp(at, file) != 0) return 0;
     count = wanted;
+    rules_file = at;
     for (unsigned i = 0; i < wanted; i++) has[rules[i].role] = 1;
     return 1;
 }
@@ -108,6 +110,7 @@ int fs_rules_read(const char *text, const char *file)
 
 /* ---- asking ---- */
 
+const char *fs_rules_file(void) { return rules_file; }
 int fs_rules_has(enum fs_role role) { return has[role]; }
 
 struct place {

@@ -21,6 +21,7 @@ struct fs_rule {
 /* Before threads may ask.  `text`: the resolved rules or NULL, `file`: what FASTSOCK_CONFIG names.  -1: they cannot be used,
  * because they are not whole, or another file's: then all connections stay on TCP. */
 int fs_rules_read(const char *text, const char *file);
+const char *fs_rules_file(void);
 int fs_rules_has(enum fs_role role);
 /* The first rule that matches: `listener` is the address connected to, or the one that was listened at.  NULL: none. */
 const struct fs_rule *fs_rules_find(enum fs_role role, const struct sockaddr *listener);
