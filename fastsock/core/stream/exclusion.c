@@ -121,6 +121,13 @@ static int look_for(fs_lock_word *word, uint64_t me)
     return taken ? 0 : -EBUSY;
 }
 
+static void rest(unsigned round)
+{
+    const struct timespec nap = {0, LOCK_NAP_NS};
+    if (round < LOCK_YIELDS) sched_yield();
+    else nanosleep(&nap, NULL);
+}
+
 /* The owner leaves by a plain store, so a waiter looks again by itself instead of being woken: the lock is held
  * for one copy, contended only when threads or forked processes share one socket. */
 static int lock_slowly(fs_lock_word *word, uint64_t me, uint64_t patience_ns)
@@ -136,11 +143,7 @@ static int lock_slowly(fs_lock_word *word, uint64_t me, uint64_t patience_ns)
             next_check = now + LOCK_SLICE_NS;
         }
         if (now - start > patience_ns) return -EBUSY;
-        if (round < LOCK_YIELDS) sched_yield();
-        else {
-            struct timespec nap = {0, LOCK_NAP_NS};
-            nanosleep(&nap, NULL);
-        }
+        rest(round);
     }
 }
 
@@ -156,6 +159,24 @@ int fs_lock(fs_lock_word *word, uint64_t patience_ns)
 {
     uint64_t me = fs_thread_identity();
     return try_lock(word, me) ? 0 : lock_slowly(word, me, patience_ns);
+}
+
+static int is_of_this_process(uint64_t owner, uint64_t me)
+{
+    return owner != 0 && owner != me && owner >> 32 == me >> 32 && tgkill(getpid(), (pid_t)(uint32_t)owner, 0) == 0;
+}
+
+int fs_await_owner(const fs_lock_word *word, uint64_t patience_ns)
+{
+    uint64_t owner = atomic_load(word), start = 0;
+    if (!is_of_this_process(owner, fs_thread_identity())) return 0;
+    for (unsigned round = 0; atomic_load(word) == owner; round++) {
+        uint64_t now = fs_now_ns();
+        if (start == 0) start = now;
+        if (now - start > patience_ns) return -EBUSY;
+        rest(round);
+    }
+    return 0;
 }
 
 void fs_unlock(fs_lock_word *word) { atomic_store_explicit(word, 0, memory_order_release); }

@@ -22,6 +22,8 @@ void fs_exclusion_give(struct fs_exclusion *exclusion);
  * owner that died loses the lock. */
 int fs_lock(fs_lock_word *word, uint64_t patience_ns);
 int fs_try_lock(fs_lock_word *word); /* 1: it was free */
+/* The thread of this process that holds it, if one does, has let it go: 0; -EBUSY: not within that time. */
+int fs_await_owner(const fs_lock_word *word, uint64_t patience_ns);
 void fs_unlock(fs_lock_word *word);
 
 #endif

@@ -208,13 +208,28 @@ static void bury(int descriptor, struct fs_hidden *hidden)
     else if (number >= 0) close(number);           /* there are no numbers left */
 }
 
+/* Who works by the number is done before it means the dead file. */
+static int lock_out(fs_lock_word *word)
+{
+    fs_await_owner(word, SEND_PATIENCE_NS);
+    return fs_lock(word, LOCK_PATIENCE_NS) == 0;
+}
+
 void fs_leave_number(int descriptor)
 {
     struct fs_hidden socket = FS_HIDDEN_NONE;
+    struct fs_connection *entered = fs_table_find(descriptor);
+    if (entered == NULL) return;
+    if (entered->end == NULL || !fs_connection_enter(entered, descriptor)) entered = NULL;
+    struct fs_record *record = entered != NULL ? entered->record : NULL;
+    int sends = record != NULL && lock_out(&record->sender), reads = record != NULL && lock_out(&record->receiver);
     fs_hold_process(); /* no fork comes in between */
     bury(descriptor, &socket);
     struct fs_connection *connection = fs_table_remove(descriptor);
     fs_release_process();
+    if (reads) fs_unlock(&record->receiver);
+    if (sends) fs_unlock(&record->sender);
+    if (entered != NULL) fs_connection_exit(entered);
     if (connection != NULL) leave_by(connection, socket.number >= 0 ? socket.number : descriptor);
     fs_hidden_close(&socket);
 }

@@ -7,7 +7,8 @@
 
 #define CHUNK (1 << FS_TABLE_CHUNK_BITS)
 #define LEFT (1u << 31)              /* of `users`: it is nobody's any more once the last user is out */
-#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
+#define LOCK_PATIENCE_NS 50000000ull     /* then its owner is stopped */
+#define WORKER_PATIENCE_NS 1000000000ull /* for a thread of this process */
 
 fs_table_chunk fs_table_chunks[FS_TABLE_CHUNKS];
 static _Atomic int end_of_table;                         /* all numbers from there on are free */
@@ -131,6 +132,30 @@ static struct fs_connection *take_out(fs_table_entry *place)
     return connection != NULL && atomic_fetch_sub(&connection->descriptors, 1) == 1 ? connection : NULL;
 }
 
+/* A number that others of its connection survive.  A thread may be at work by it, under a lock, even one that the program
+ * knows nothing of (answering.c).  What it does next the kernel would refuse, or do to another file. */
+struct leaver {
+    struct fs_connection *stays; /* entered; or NULL */
+};
+
+/* With the table held. */
+static struct leaver begin_to_leave(fs_table_entry *place, int descriptor)
+{
+    struct fs_connection *connection = place == NULL ? NULL : atomic_load(place);
+    int stays = connection != NULL && atomic_load(&connection->descriptors) > 1 && connection->end != NULL;
+    return (struct leaver){stays && fs_connection_enter(connection, descriptor) ? connection : NULL};
+}
+
+/* Without it, and before the kernel gives the number to another file.  Who takes a lock later finds no such number. */
+static void await_workers(struct leaver leaver)
+{
+    if (leaver.stays == NULL) return;
+    const struct fs_record *record = leaver.stays->record;
+    fs_await_owner(&record->sender, WORKER_PATIENCE_NS);
+    fs_await_owner(&record->receiver, WORKER_PATIENCE_NS);
+    fs_connection_exit(leaver.stays);
+}
+
 /* Whether others are left matters where they have memory. */
 static void count_out(struct fs_connection *connection)
 {
@@ -160,8 +185,11 @@ struct fs_connection *fs_table_remove(int descriptor)
 {
     if (fs_table_find(descriptor) == NULL) return NULL;
     fs_table_hold();
-    struct fs_connection *connection = forget_untouched(take_out(fs_table_place(descriptor)));
+    fs_table_entry *place = fs_table_place(descriptor);
+    struct leaver leaver = begin_to_leave(place, descriptor);
+    struct fs_connection *connection = forget_untouched(take_out(place));
     fs_table_release();
+    await_workers(leaver);
     if (connection != NULL) count_out(connection);
     return connection;
 }
@@ -211,12 +239,15 @@ int fs_table_duplicate(int descriptor, int as)
     fs_table_entry *from = fs_table_place(descriptor), *place = make_entry(as);
     struct fs_connection *connection = from == NULL || place == NULL ? NULL : atomic_load(from);
     struct fs_connection *before = NULL;
+    struct leaver leaver = {NULL};
     if (connection != NULL && atomic_load(place) != connection) {
+        leaver = begin_to_leave(place, as);
         before = forget_untouched(take_out(place));
         atomic_fetch_add(&connection->descriptors, 1);
         atomic_store(place, connection);
     }
     fs_table_release();
+    await_workers(leaver);
     if (before != NULL) {
         count_out(before);
         fs_table_forget(before);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "pair.h"
+#include "switch/identity.h"
 
 static void close_both(struct pair *pair)
 {
@@ -134,6 +135,57 @@ TEST(no_end_is_said_before_a_send_of_another_thread_is_done, 0)
         CHECK_EQUAL(holder.has_ended, 0);
         if (closes) CHECK(fs_end_other_left(pair.end[1]->end));
         else CHECK(atomic_load(&pair.end[1]->end->in.shared->producer_shut));
+        close_both(&pair);
+    }
+}
+
+struct worker {
+    struct pair *pair;
+    fs_lock_word *lock;
+    int number;
+    _Atomic int holds, left;
+    int has_left, is_its_socket; /* before the lock was let go */
+};
+
+/* As a thread that answers the other end by that number, and whose core is taken away. */
+static void *work_by_number(void *argument)
+{
+    struct worker *worker = argument;
+    CHECK_EQUAL(fs_lock(worker->lock, 0), 0);
+    atomic_store(&worker->holds, 1);
+    exact_sleep_us(200000);
+    worker->has_left = atomic_load(&worker->left);
+    worker->is_its_socket = fs_identity_of(worker->number) == fs_identity_of(worker->pair->fd[0]);
+    fs_unlock(worker->lock);
+    return NULL;
+}
+
+static void leave_by_another_stream(int number)
+{
+    struct pair other = pair_attached(4096);
+    CHECK_EQUAL(fs_table_duplicate(other.fd[0], number), 0); /* as dup2() does before the kernel's call */
+    fs_leave_descriptor(number);
+    close_both(&other);
+}
+
+TEST(number_leaves_when_who_works_by_it_is_done, 0)
+{
+    void (*const ways[])(int) = {fs_leave_descriptor, fs_leave_number, leave_by_another_stream};
+    for (int i = 0; i < 6; i++) {
+        struct pair pair = pair_attached(4096);
+        struct fs_record *record = pair.end[0]->record;
+        int number = dup(pair.fd[0]);
+        CHECK(number >= 0);
+        CHECK_EQUAL(fs_table_duplicate(pair.fd[0], number), 0);
+        struct worker worker = {.pair = &pair, .lock = i < 3 ? &record->sender : &record->receiver, .number = number};
+        pthread_t thread = start_thread(work_by_number, &worker);
+        while (!atomic_load(&worker.holds)) sched_yield();
+        ways[i % 3](number);
+        atomic_store(&worker.left, 1);
+        join_thread(thread);
+        CHECK_EQUAL(worker.has_left, 0);
+        CHECK(worker.is_its_socket);
+        close(number);
         close_both(&pair);
     }
 }
