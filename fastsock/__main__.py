@@ -31,6 +31,7 @@ Runs a program of any language with fast sockets, and what it starts too.
   --transports PATHS  the paths to try, best first, as shm,tcp; or those to leave out, as ^shm
   --config FILE       rules: connect|listen host[/prefix] port|first-last|* paths
   --trace             tell every decision on standard error
+  --no-children       the program alone: what it starts runs without
   --help, --version
 """
 
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _refuse(f"{error}\n\n{USAGE}")
     if program in (["--help"], ["--version"]):
         answer(program[0], USAGE)
+    os.environ.pop(children.CHILDREN, None)
     os.environ.update(changes)
     try:
         settings = reload()

@@ -35,6 +35,7 @@ Runs a Python program with fast sockets, and its child Pythons too.
   --transports PATHS  the paths to try, best first, as rdma,shm; or those to leave out, as ^shm
   --config FILE       rules: connect|listen host[/prefix] port|first-last|* paths
   --trace             tell every decision on standard error
+  --no-children       the program alone: what it starts runs without
   --help, --version
 """
 
@@ -59,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refuse(f"{error}\n\n{USAGE}")
     if program in (["--help"], ["--version"]):
         answer(program[0])
+    with_children = children.CHILDREN not in changes
+    os.environ.pop(children.CHILDREN, None)
     os.environ.update(changes)
     from .config import reload
 
@@ -67,13 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ConfigError as error:
         refuse(f"{error}\n")
     os.environ[LAUNCHED] = str(os.getpid())
-    children.cover(os.environ)
     options = _replaceable()
     if options is not None:
+        children.cover(os.environ)
         become(sys.executable, [sys.orig_argv[0], *options, *program])
     from .launching import inprocess
 
-    inprocess.run(program)
+    os.environ.pop(children.CHILDREN, None)
+    inprocess.run(program, children=with_children)
 
 
 def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -96,6 +100,8 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             changes["FASTSOCK_STATS"] = os.path.abspath(value) if value not in ("", "-") else "-"
         elif name == "--trace" and not equals:
             changes["FASTSOCK_TRACE"] = "1"
+        elif name == "--no-children" and not equals:
+            changes[children.CHILDREN] = "0"
         elif name in ("--help", "--version") and not equals:
             return {}, [name]
         else:

@@ -8,6 +8,9 @@ multiprocessing (fork needs nothing; spawn, forkserver) are covered alike, at an
 Some children are not covered, and run unpatched: those started with ``-I``, ``-E`` or ``-S``, those with
 an environment without these variables (``env={}``), and those of a Python that is older than 3.10 or
 has no fastsock. ``FASTSOCK_INSTALL=0`` in a child's environment leaves that child alone.
+
+With ``--no-children`` the process that the launcher becomes installs fastsock, and then takes all of this out of its
+environment.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bootstrap
 
 INSTALL = "FASTSOCK_INSTALL"
 INTERPRETER = "FASTSOCK_INTERPRETER"
+CHILDREN = "FASTSOCK_CHILDREN"  # 0: the process that the launcher became takes all of this out (--no-children)
 _SEARCH_PATH = "PYTHONPATH"
 
 

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 _launcher: list[ModuleType] = []
 
 
-def run(program: list[str]) -> None:
-    """Run ``app.py args``, ``-m module args``, ``-c code args`` or ``- args``, after installing fastsock."""
+def run(program: list[str], *, children: bool = True) -> None:
+    """Run ``app.py args``, ``-m module args``, ``-c code args`` or ``- args``, after installing fastsock.
+
+    children: whether child Pythons get it too.
+    """
     from . import installation
 
-    installation.install()
+    installation.install(children=children)
     main = _new_main()
     _launcher.append(sys.modules["__main__"])  # it is still running: keep it whole
     sys.modules["__main__"] = main

@@ -590,3 +590,20 @@ def test_options_reach_the_program(programs: Programs) -> None:
     assert "('rdma', 'shm', 'tcp')" in outcome.stdout
     assert "connect * * tcp" in outcome.stdout or "Rule(" in outcome.stdout
     assert str(programs.folder / "out") in outcome.stdout
+
+
+@BOTH
+def test_the_program_alone(programs: Programs, way: str) -> None:
+    programs.write(
+        "app.py",
+        """
+import os, socket, subprocess, sys
+print(socket.socket.__module__, flush=True)
+subprocess.run([sys.executable, "-c", "import sys; print('fastsock' in sys.modules)"], check=True)
+print([name for name in os.environ if name in ("FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", "FASTSOCK_CHILDREN")])
+""",
+    )
+    run = getattr(programs, way)
+    alone, all_of_them = run("--no-children", "app.py").stdout.splitlines(), run("app.py").stdout.splitlines()
+    assert alone[0] == all_of_them[0]
+    assert (alone[1:], all_of_them[1]) == (["False", "[]"], "True")

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "rules.h"
 #include "switch/candidates.h"
 
@@ -98,7 +99,8 @@ static void begin(void)
     note_process();
     pthread_atfork(NULL, NULL, note_process);
     fs_candidates_set(&settings);
-    if (installs != NULL && strcmp(installs, "0") == 0) atomic_store(&fs_stands_aside, 1);
+    int is_unwanted = installs != NULL && strcmp(installs, "0") == 0; /* looked at while it is there */
+    if (fs_children_leave_out() || is_unwanted) atomic_store(&fs_stands_aside, 1);
 }
 
 /* Another library's constructor may connect before this one's has run. */

@@ -12,7 +12,13 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def is_for_children():
+    return os.environ.get("FASTSOCK_CHILDREN") != "0"
+
+
 def wanted():
+    if not is_for_children() and os.environ.get("FASTSOCK_LAUNCHED") != str(os.getpid()):
+        return False
     return sys.version_info >= (3, 10) and os.environ.get("FASTSOCK_INSTALL", "0").lower() not in ("", "0", "no", "off")
 
 
@@ -54,6 +60,19 @@ def install():
     fastsock.install()
 
 
+def clear_environment():
+    """Of --no-children: what this process starts gets nothing of fastsock."""
+    for name in ("CHILDREN", "INSTALL", "INTERPRETER", "RESOLVED_RULES"):
+        os.environ.pop("FASTSOCK_" + name, None)
+    for name, separator, ours in (("PYTHONPATH", ":", HERE), ("LD_PRELOAD", " ", "libfastsock_preload.so")):
+        entries = os.environ.get(name, "").split(separator)
+        others = [entry for entry in entries if not entry.endswith(ours)]
+        if not others:
+            del os.environ[name]
+        elif len(others) < len(entries):
+            os.environ[name] = separator.join(others)
+
+
 def leave():
     """Remove every trace of this directory, so that the process is as it would be without it."""
     sys.path[:] = [entry for entry in sys.path if entry != HERE]
@@ -68,6 +87,8 @@ try:
 except Exception as error:
     if sys.stderr is not None:
         sys.stderr.write("fastsock is not installed in this process: %s: %s\n" % (type(error).__name__, error))
+if not is_for_children():
+    clear_environment()
 leave()
 
 # Where there is none, this is the error that site expects then.
