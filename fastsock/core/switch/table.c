@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define CHUNK (1 << FS_TABLE_CHUNK_BITS)
-#define LEFT (1u << 31)              /* of `users`: it is nobody's any more once the last user is out */
+#define LEFT (1u << 31)                  /* of `users`: it is nobody's any more once the last user is out */
 #define LOCK_PATIENCE_NS 50000000ull     /* then its owner is stopped */
 #define WORKER_PATIENCE_NS 1000000000ull /* for a thread of this process */
 
