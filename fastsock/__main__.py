@@ -1,4 +1,4 @@
-"""The command: ``fastsock run [options] PROGRAM [arguments]``, also as ``python -m fastsock run``.
+"""The command: ``fastsock run [options] PROGRAM [arguments]``, also as ``python -m fastsock run``; ``fastsock doctor``.
 
 It runs any program with fast sockets. A Python program gets what `python -m fastsock.launcher` gives. Any other gets
 the preloaded library (core/preload), and so do all children that are no Python.
@@ -11,7 +11,7 @@ import sys
 
 from .config import LAUNCHED, ConfigError, reload
 from .launcher import UsageError, answer, become, parse, refuse
-from .launching import children, preloading
+from .launching import children, preloading, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ Runs a program of any language with fast sockets, and what it starts too.
   --trace             tell every decision on standard error
   --no-children       the program alone: what it starts runs without
   --help, --version
+
+       fastsock doctor [--] PROGRAM [arguments]
+
+Says what `fastsock run` would do with that. Exit status 0: the program gets fast sockets; 1: it runs on plain TCP;
+2: there is no such program. `fastsock doctor` alone: which paths work here, and how fast they are.
 """
 
 
@@ -46,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         answer("--help", USAGE)
     if words == ["--version"]:
         answer("--version")
+    if words[:1] == ["doctor"]:
+        _examine(words[1:])
     if words[:1] != ["run"]:
         _refuse(f"there is no command {words[0]}\n\n{USAGE}" if words else USAGE)
     try:
@@ -69,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _become(program: list[str], settings: Settings) -> NoReturn:
     if not children.can_cover():
         _refuse(f"{children.BOOTSTRAP} has a colon in its path, and cannot stand in PYTHONPATH; install it elsewhere\n")
-    path, command = _found(program)
+    start = programs.found(program)
+    if start is None:
+        _refuse(f"there is no program {program[0]}\n")
+    path, command = start
     try:
         preloading.cover(os.environ)
         preloading.hand_on_rules(settings, os.environ)
@@ -78,21 +88,24 @@ def _become(program: list[str], settings: Settings) -> NoReturn:
     children.cover(os.environ)
     os.environ[LAUNCHED] = str(os.getpid())
     if path != sys.executable:
-        obstacle = preloading.obstacle(path)
+        obstacle = programs.obstacle(path)
         if obstacle is not None:
             sys.stderr.write(f"fastsock run: {obstacle}\n")
     become(path, command)
 
 
-def _found(program: list[str]) -> tuple[str, list[str]]:
-    """The file to start, and its words. Python's own words are for this Python."""
-    first = program[0]
-    if first[:2] in ("-m", "-c") or first == "-" or first.endswith((".py", ".pyz")):
-        return sys.executable, [sys.executable, *program]
-    path = preloading.which(first)
-    if path is None:
-        _refuse(f"there is no program {first}\n")
-    return path, program
+def _examine(words: list[str]) -> NoReturn:
+    """`fastsock doctor`. Without a program it is `python -m fastsock.doctor`."""
+    if words in (["--help"], ["-h"]):
+        answer("--help", USAGE)
+    if not words or (words[0].startswith("--") and words[0] != "--"):
+        become(sys.executable, [sys.executable, "-m", "fastsock.doctor", *words])
+    try:
+        lines, enters = programs.told(words[1:] if words[0] == "--" and words[1:] else words)
+    except LookupError as error:
+        refuse(f"{error.args[0]}; for a host and a port: python -m fastsock.doctor HOST PORT\n", "fastsock doctor")
+    print("\n".join(lines))
+    sys.exit(0 if enters else 1)
 
 
 def _refuse(text: str) -> NoReturn:

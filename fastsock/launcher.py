@@ -16,6 +16,7 @@ import sys
 
 from .config import LAUNCHED, ConfigError
 from .launching import children
+from .launching.options import interpreter_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,35 +120,6 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     elif first.startswith("-") and first != "-" and first[:2] not in ("-m", "-c"):
         raise UsageError(f"{first} is no option here; options of Python stand before -m {_MODULE}")
     return changes, rest
-
-
-def interpreter_options(command: Sequence[str]) -> tuple[list[str], str | None]:
-    """Split a Python command line at its ``-m``: the options before it, and the module, or None without ``-m``."""
-    options: list[str] = []
-    words = iter(command[1:])
-    for word in words:
-        if word.startswith("--") and word != "--":
-            options.append(word)
-            if word == "--check-hash-based-pycs":
-                options.append(next(words, ""))
-            continue
-        if not word.startswith("-") or word in ("-", "--"):
-            break
-        for place, letter in enumerate(word[1:], 1):
-            if letter == "m":
-                if place > 1:
-                    options.append(word[:place])
-                return options, word[place + 1 :] or next(words, "")
-            if letter == "c":
-                return options, None
-            if letter in "WX":
-                options.append(word)
-                if not word[place + 1 :]:
-                    options.append(next(words, ""))
-                break
-        else:
-            options.append(word)
-    return options, None
 
 
 def _replaceable() -> list[str] | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fastsock import launcher
+from fastsock.launching.options import interpreter_options
 
 from ..helpers.comparing import PACKAGE_PARENT, Programs, environment
 
@@ -556,7 +557,7 @@ def test_parse_refuses(arguments: list[str], text: str) -> None:
     ],
 )
 def test_interpreter_options(command: list[str], expected: tuple[list[str], str | None]) -> None:
-    assert launcher.interpreter_options(command) == expected
+    assert interpreter_options(command) == expected
 
 
 def test_a_wrong_command_line_is_refused(programs: Programs) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fastsock.launching import preloading
+from fastsock.launching import preloading, programs
 
 from . import compiled
 
@@ -78,14 +78,14 @@ def test_what_cannot_be_entered_is_told(tmp_path: Path) -> None:
     made = tmp_path / "program"
     for words, text in (([], None), (["-static"], "linked statically")):
         assert subprocess.run([compiled.COMPILER, *words, "-o", made, source]).returncode == 0
-        found = preloading.obstacle(str(made))
+        found = programs.obstacle(str(made))
         assert (found is None) if text is None else (found is not None and text in found)
     subprocess.run([compiled.COMPILER, "-o", made, source])
     binary = bytearray(made.read_bytes())
     binary[18:20] = b"\xf3\x00"  # RISC-V
     made.write_bytes(binary)
-    found = preloading.obstacle(str(made))
+    found = programs.obstacle(str(made))
     assert found is not None and "another architecture" in found
     script = tmp_path / "script"
     script.write_text(f"#!{made}\n")
-    assert preloading.obstacle(str(script)) == found
+    assert programs.obstacle(str(script)) == found

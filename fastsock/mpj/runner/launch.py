@@ -6,7 +6,7 @@ import binascii
 import os
 import sys
 
-from ...launcher import interpreter_options
+from ...launching.options import interpreter_options
 from ...xxdev import hello
 from ...xxdev.job import JOINED, addresses, own
 from . import checking, environment
