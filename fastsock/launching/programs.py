@@ -37,9 +37,10 @@ def which(program: str) -> str | None:
 def found(program: Sequence[str]) -> tuple[str, list[str]] | None:
     """The file to start, and its words. Python's own words are for this Python. None: there is no such program."""
     first = program[0]
-    if first[:2] in ("-m", "-c") or first == "-" or first.endswith((".py", ".pyz")):
+    is_option = first[:2] in ("-m", "-c") or first == "-"
+    path = None if is_option else which(first)
+    if is_option or (first.endswith((".py", ".pyz")) and (path is None or os.path.exists(first))):
         return sys.executable, [sys.executable, *program]
-    path = which(first)
     return None if path is None else (path, list(program))
 
 
