@@ -32,6 +32,14 @@ SCENES = [
     "waits",
     "level",
     "low_water",
+    "messages",
+    "vectors",
+    "ranges",
+    "asynchronous",
+    "bare",
+    "zerocopy",
+    "shell",
+    "at_directory",
 ]
 TALKS = [
     ("thread", "recv"),

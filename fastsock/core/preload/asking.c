@@ -63,6 +63,7 @@ FS_DOOR int ioctl(int descriptor, unsigned long request, ...)
     va_start(rest, request);
     void *argument = va_arg(rest, void *);
     va_end(rest);
+    if (request == FIOASYNC) fs_pass_number(descriptor); /* TCP alone sends signals */
     struct fs_connection *connection = request == FIONREAD ? fs_table_find(descriptor) : NULL;
     if (connection == NULL || !fs_carry_is_attached(connection)) return fs_next.ioctl(descriptor, request, argument);
     int before = errno;

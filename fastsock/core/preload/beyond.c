@@ -1,4 +1,5 @@
-/* io_uring: what is submitted there moves bytes past all doors.  Programs fall back where the kernel has none. */
+/* syscall(): to the doors of the same names.  io_uring: what is submitted there moves bytes past all doors.  Programs fall
+ * back where the kernel has none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,12 +11,74 @@
 
 #include "next.h"
 #include "process.h"
+#include "switch/table.h"
 
 static int is_refused(void) { return !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed); }
 
+/* The doors themselves: by their own names the linker leads what is called here past them. */
+#define REAL(result, name, parameters, arguments) result __real_##name parameters;
+FS_NEXT_ALL(REAL)
+
+/* Of a stream of the table.  0: no door has that call. */
+static int is_led(long number, const long *w, long *result)
+{
+    int descriptor = (int)w[0];
+    switch (number) {
+    case SYS_read: *result = __real_read(descriptor, (void *)w[1], (size_t)w[2]); return 1;
+    case SYS_write: *result = __real_write(descriptor, (void *)w[1], (size_t)w[2]); return 1;
+    case SYS_readv: *result = __real_readv(descriptor, (void *)w[1], (int)w[2]); return 1;
+    case SYS_writev: *result = __real_writev(descriptor, (void *)w[1], (int)w[2]); return 1;
+    case SYS_recvfrom:
+        *result = __real_recvfrom(descriptor, (void *)w[1], (size_t)w[2], (int)w[3], (void *)w[4], (void *)w[5]);
+        return 1;
+    case SYS_sendto:
+        *result = __real_sendto(descriptor, (void *)w[1], (size_t)w[2], (int)w[3], (void *)w[4], (socklen_t)w[5]);
+        return 1;
+    case SYS_recvmsg: *result = __real_recvmsg(descriptor, (void *)w[1], (int)w[2]); return 1;
+    case SYS_sendmsg: *result = __real_sendmsg(descriptor, (void *)w[1], (int)w[2]); return 1;
+    case SYS_recvmmsg:
+        *result = __real_recvmmsg(descriptor, (void *)w[1], (unsigned)w[2], (int)w[3], (void *)w[4]);
+        return 1;
+    case SYS_sendmmsg: *result = __real_sendmmsg(descriptor, (void *)w[1], (unsigned)w[2], (int)w[3]); return 1;
+    case SYS_preadv2: *result = __real_preadv2(descriptor, (void *)w[1], (int)w[2], (off_t)w[3], (int)w[5]); return 1;
+    case SYS_pwritev2: *result = __real_pwritev2(descriptor, (void *)w[1], (int)w[2], (off_t)w[3], (int)w[5]); return 1;
+    case SYS_sendfile: *result = __real_sendfile(descriptor, (int)w[1], (void *)w[2], (size_t)w[3]); return 1;
+    case SYS_close: *result = __real_close(descriptor); return 1;
+    case SYS_dup: *result = __real_dup(descriptor); return 1;
+    case SYS_shutdown: *result = __real_shutdown(descriptor, (int)w[1]); return 1;
+    case SYS_fcntl: *result = __real_fcntl(descriptor, (int)w[1], (void *)w[2]); return 1;
+    case SYS_ioctl: *result = __real_ioctl(descriptor, (unsigned long)w[1], (void *)w[2]); return 1;
+    case SYS_getsockopt:
+        *result = __real_getsockopt(descriptor, (int)w[1], (int)w[2], (void *)w[3], (void *)w[4]);
+        return 1;
+    case SYS_setsockopt:
+        *result = __real_setsockopt(descriptor, (int)w[1], (int)w[2], (void *)w[3], (socklen_t)w[4]);
+        return 1;
+    default: return 0;
+    }
+}
+
+/* Where another argument may be such a stream, or a range of numbers. */
+static int is_led_by_others(long number, const long *w, long *result)
+{
+    switch (number) {
+#ifdef SYS_dup2
+    case SYS_dup2: *result = __real_dup2((int)w[0], (int)w[1]); return 1;
+#endif
+    case SYS_dup3: *result = __real_dup3((int)w[0], (int)w[1], (int)w[2]); return 1;
+    case SYS_splice:
+        *result = __real_splice((int)w[0], (void *)w[1], (int)w[2], (void *)w[3], (size_t)w[4], (unsigned)w[5]);
+        return 1;
+#ifdef SYS_close_range
+    case SYS_close_range: *result = __real_close_range((unsigned)w[0], (unsigned)w[1], (int)w[2]); return 1;
+#endif
+    default: return 0;
+    }
+}
+
 FS_DOOR long syscall(long number, ...)
 {
-    long words[6];
+    long words[6], result;
     va_list rest;
     va_start(rest, number);
     for (int i = 0; i < 6; i++) words[i] = va_arg(rest, long);
@@ -24,6 +87,8 @@ FS_DOOR long syscall(long number, ...)
         errno = ENOSYS;
         return -1;
     }
+    if (fs_table_find((int)words[0]) != NULL && is_led(number, words, &result)) return result;
+    if (is_led_by_others(number, words, &result)) return result;
     return fs_next.syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 

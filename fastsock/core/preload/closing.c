@@ -27,6 +27,8 @@ FS_DOOR int close(int descriptor)
     return fs_next.close(descriptor);
 }
 
+FS_ALIAS(close) int __close(int descriptor);
+
 static void leave_range(unsigned first, unsigned last)
 {
     if (first > INT_MAX) return;
@@ -43,7 +45,9 @@ static void leave_range(unsigned first, unsigned last)
 
 FS_DOOR int close_range(unsigned first, unsigned last, int flags)
 {
-    if (first <= last && !(flags & CLOSE_RANGE_CLOEXEC)) leave_range(first, last);
+    int closes = first <= last && !(flags & ~CLOSE_RANGE_UNSHARE);
+    /* first a range that nobody has: an old kernel, or a filter, refuses it */
+    if (closes && fs_next.close_range(UINT_MAX, UINT_MAX, 0) == 0) leave_range(first, last);
     return fs_next.close_range(first, last, flags);
 }
 

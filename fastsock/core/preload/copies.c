@@ -88,6 +88,7 @@ FS_DOOR int dup3(int descriptor, int as, int flags)
 
 static int control(int descriptor, int command, void *argument)
 {
+    if (command == F_SETFL && (long)argument & O_ASYNC) fs_pass_number(descriptor); /* TCP alone sends signals */
     if (command != F_DUPFD && command != F_DUPFD_CLOEXEC) return fs_next.fcntl(descriptor, command, argument);
     int of_child = is_of_child(descriptor);
     return duplicated(descriptor, fs_next.fcntl(descriptor, command, argument), of_child);
@@ -103,3 +104,5 @@ FS_DOOR int fcntl(int descriptor, int command, ...)
 }
 
 FS_DOOR int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
+FS_ALIAS(fcntl) int __fcntl(int descriptor, int command, ...);
+FS_ALIAS(dup2) int __dup2(int descriptor, int as);

@@ -30,6 +30,25 @@ FS_DOOR int fexecve(int descriptor, char *const arguments[], char *const environ
     return fs_next.fexecve(descriptor, arguments, environment);
 }
 
+FS_DOOR int execveat(int folder, const char *path, char *const arguments[], char *const environment[], int flags)
+{
+    fs_pass_inherited();
+    return fs_next.execveat(folder, path, arguments, environment, flags);
+}
+
+FS_DOOR int system(const char *command)
+{
+    if (command != NULL) fs_pass_inherited();
+    return fs_next.system(command);
+}
+
+FS_DOOR FILE *popen(const char *command, const char *mode)
+{
+    fs_pass_inherited();
+    return fs_next.popen(command, mode);
+}
+FS_ALIAS(popen) FILE *_IO_popen(const char *command, const char *mode);
+
 /* The arguments of execl() and its family, behind the first one; `behind`: what follows them. */
 #define LISTED(arguments, first, behind, call)                               \
     va_list rest;                                                            \
@@ -88,6 +107,7 @@ FS_DOOR FILE *fdopen(int descriptor, const char *mode)
     fs_pass_number(descriptor);
     return fs_next.fdopen(descriptor, mode);
 }
+FS_ALIAS(fdopen) FILE *_IO_fdopen(int descriptor, const char *mode);
 
 FS_DOOR int vdprintf(int descriptor, const char *format, va_list rest)
 {

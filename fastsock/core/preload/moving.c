@@ -6,8 +6,10 @@
 #include "next.h"
 #include "passing.h"
 #include "stream.h"
+#include "system.h"
 
 #define BESIDE (MSG_ERRQUEUE) /* no part of the stream: the kernel's own */
+#define SECOND_NS 1000000000u
 
 /* ---- sending ---- */
 
@@ -66,6 +68,13 @@ FS_DOOR ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
     return sent == -ENOTSOCK ? fs_next.sendmsg(descriptor, message, flags) : fs_answer(sent, before);
 }
 
+static size_t length_of(const struct msghdr *message)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < message->msg_iovlen; i++) length += message->msg_iov[i].iov_len;
+    return length;
+}
+
 FS_DOOR int sendmmsg(int descriptor, struct mmsghdr *list, unsigned count, int flags)
 {
     if (fs_table_find(descriptor) == NULL) {
@@ -78,9 +87,19 @@ FS_DOOR int sendmmsg(int descriptor, struct mmsghdr *list, unsigned count, int f
         ssize_t sent = sendmsg(descriptor, &list[done].msg_hdr, flags);
         if (sent < 0) return done > 0 ? (int)done : -1;
         list[done].msg_len = (unsigned)sent;
+        if ((size_t)sent < length_of(&list[done].msg_hdr)) return (int)done + 1; /* the next one would leave a gap */
     }
     return (int)done;
 }
+
+/* At no position it is writev().  What else flags may ask for the kernel does. */
+FS_DOOR ssize_t pwritev2(int descriptor, const struct iovec *list, int count, off_t at, int flags)
+{
+    if (at == -1 && flags == 0 && fs_table_find(descriptor) != NULL) return writev(descriptor, list, count);
+    if (at == -1) fs_pass_number(descriptor);
+    return fs_next.pwritev2(descriptor, list, count, at, flags);
+}
+FS_ALIAS(pwritev2) ssize_t pwritev64v2(int descriptor, const struct iovec *list, int count, off_t at, int flags);
 
 /* ---- receiving ---- */
 
@@ -131,16 +150,44 @@ FS_DOOR ssize_t readv(int descriptor, const struct iovec *list, int count)
     return got == -ENOTSOCK ? fs_next.readv(descriptor, list, count) : fs_answer(got, before);
 }
 
+FS_DOOR ssize_t preadv2(int descriptor, const struct iovec *list, int count, off_t at, int flags)
+{
+    if (at == -1 && flags == 0 && fs_table_find(descriptor) != NULL) return readv(descriptor, list, count);
+    if (at == -1) fs_pass_number(descriptor);
+    return fs_next.preadv2(descriptor, list, count, at, flags);
+}
+FS_ALIAS(preadv2) ssize_t preadv64v2(int descriptor, const struct iovec *list, int count, off_t at, int flags);
+
+/* The kernel looks at the limit between two messages only, and says what is left of it.  0: nothing. */
+static int is_left(struct timespec *limit, uint64_t begun, const struct timespec *first)
+{
+    uint64_t spent = fs_now_ns() - begun;
+    time_t seconds = first->tv_sec - (time_t)(spent / SECOND_NS);
+    long ns = first->tv_nsec - (long)(spent % SECOND_NS);
+    if (ns < 0) {
+        seconds--;
+        ns += (long)SECOND_NS;
+    }
+    if (seconds < 0) seconds = ns = 0;
+    *limit = (struct timespec){seconds, ns};
+    return seconds > 0 || ns > 0;
+}
+
 FS_DOOR int recvmmsg(int descriptor, struct mmsghdr *list, unsigned count, int flags, struct timespec *limit)
 {
-    if (fs_table_find(descriptor) == NULL) return fs_next.recvmmsg(descriptor, list, count, flags, limit);
+    if (fs_table_find(descriptor) == NULL || flags & BESIDE)
+        return fs_next.recvmmsg(descriptor, list, count, flags, limit);
+    const struct timespec first = limit != NULL ? *limit : (struct timespec){0, 0};
+    if (first.tv_sec < 0 || first.tv_nsec < 0 || first.tv_nsec >= (long)SECOND_NS) return (int)fs_answer(-EINVAL, 0);
+    uint64_t begun = limit != NULL ? fs_now_ns() : 0;
     unsigned done = 0;
     for (; done < count && done < IOV_MAX; done++) {
         int now = done > 0 && flags & MSG_WAITFORONE ? flags | MSG_DONTWAIT : flags;
         ssize_t got = recvmsg(descriptor, &list[done].msg_hdr, now & ~MSG_WAITFORONE);
         if (got < 0) return done > 0 ? (int)done : -1;
         list[done].msg_len = (unsigned)got;
-        if (got == 0) return (int)done + 1;
+        if ((limit != NULL && !is_left(limit, begun, &first)) || list[done].msg_hdr.msg_flags & MSG_OOB)
+            return (int)done + 1;
     }
     return (int)done;
 }
@@ -169,3 +216,10 @@ FS_DOOR ssize_t __read_chk(int descriptor, void *target, size_t length, size_t r
     if (length > room) abort();
     return read(descriptor, target, length);
 }
+
+/* ---- other names that the C library has for them ---- */
+
+FS_ALIAS(read) ssize_t __read(int descriptor, void *target, size_t length);
+FS_ALIAS(write) ssize_t __write(int descriptor, const void *data, size_t length);
+FS_ALIAS(recv) ssize_t __recv(int descriptor, void *target, size_t length, int flags);
+FS_ALIAS(send) ssize_t __send(int descriptor, const void *data, size_t length, int flags);

@@ -46,6 +46,8 @@
     X(ssize_t, write, (int a, const void *b, size_t c), (a, b, c))                                                 \
     X(ssize_t, readv, (int a, const struct iovec *b, int c), (a, b, c))                                            \
     X(ssize_t, writev, (int a, const struct iovec *b, int c), (a, b, c))                                           \
+    X(ssize_t, preadv2, (int a, const struct iovec *b, int c, off_t d, int e), (a, b, c, d, e))                    \
+    X(ssize_t, pwritev2, (int a, const struct iovec *b, int c, off_t d, int e), (a, b, c, d, e))                   \
     X(ssize_t, sendfile, (int a, int b, off_t *c, size_t d), (a, b, c, d))                                         \
     X(ssize_t, splice, (int a, off_t *b, int c, off_t *d, size_t e, unsigned f), (a, b, c, d, e, f))               \
     X(int, poll, (struct pollfd * a, nfds_t b, int c), (a, b, c))                                                  \
@@ -66,6 +68,9 @@
     X(int, execve, (const char *a, char *const b[], char *const c[]), (a, b, c))                                   \
     X(int, execvpe, (const char *a, char *const b[], char *const c[]), (a, b, c))                                  \
     X(int, fexecve, (int a, char *const b[], char *const c[]), (a, b, c))                                          \
+    X(int, execveat, (int a, const char *b, char *const c[], char *const d[], int e), (a, b, c, d, e))             \
+    X(int, system, (const char *a), (a))                                                                           \
+    X(FILE *, popen, (const char *a, const char *b), (a, b))                                                       \
     X(int, posix_spawn,                                                                                            \
       (pid_t * a, const char *b, const posix_spawn_file_actions_t *c, const posix_spawnattr_t *d, char *const e[], \
        char *const f[]),                                                                                           \
@@ -86,5 +91,11 @@ struct fs_next {
 extern struct fs_next fs_next;
 
 #define FS_DOOR __attribute__((visibility("default")))
+/* Another name of a door. */
+#if __has_attribute(copy)
+#define FS_ALIAS(name) FS_DOOR __attribute__((alias(#name), copy(name)))
+#else
+#define FS_ALIAS(name) FS_DOOR __attribute__((alias(#name)))
+#endif
 
 #endif

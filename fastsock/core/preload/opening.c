@@ -96,6 +96,8 @@ FS_DOOR int connect(int descriptor, const struct sockaddr *address, socklen_t si
     return result;
 }
 
+FS_ALIAS(connect) int __connect(int descriptor, const struct sockaddr *address, socklen_t size);
+
 FS_DOOR int accept(int descriptor, struct sockaddr *address, socklen_t *size)
 {
     int accepted = fs_next.accept(descriptor, address, size);

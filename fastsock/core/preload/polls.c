@@ -128,7 +128,8 @@ static void show_objects(const struct pollfd *list, nfds_t count)
 FS_DOOR int ppoll(struct pollfd *list, nfds_t count, const struct timespec *limit, const sigset_t *mask)
 {
     show_objects(list, count);
-    if (!concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
+    int is_wrong = limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= 1000000000);
+    if (is_wrong || !concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
     int before = errno;
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
     return answer(poll_all(list, count, ns, mask), before);
@@ -244,3 +245,6 @@ FS_DOOR int pselect(int end, fd_set *readers, fd_set *writers, fd_set *others, c
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
     return answer(select_by_poll(end, readers, writers, others, ns, mask), before);
 }
+
+FS_ALIAS(poll) int __poll(struct pollfd *list, nfds_t count, int timeout);
+FS_ALIAS(select) int __select(int end, fd_set *readers, fd_set *writers, fd_set *others, struct timeval *limit);

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -48,6 +49,7 @@ int fs_options_permit(int descriptor)
     socklen_t size = sizeof layer;
     if (getsockopt(descriptor, IPPROTO_TCP, KERNEL_TCP_ULP, layer, &size) == 0 && size != 0) return -EINVAL;
     if (get(descriptor, SOL_SOCKET, KERNEL_SO_PEEK_OFF, -1) >= 0) return -EINVAL;
+    if (fcntl(descriptor, F_GETFL, 0) & O_ASYNC) return -EINVAL; /* it hears of bytes by a signal */
     return get(descriptor, SOL_SOCKET, SO_RCVLOWAT, 1) <= 1 ? 0 : -EINVAL;
 }
 

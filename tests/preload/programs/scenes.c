@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -542,6 +544,238 @@ static void low_water_there(int number)
     await_end(number);
 }
 
+static void await_bytes(int number, int wanted)
+{
+    for (int unread = 0; unread < wanted;)
+        if (ioctl(number, FIONREAD, &unread) != 0) die("FIONREAD");
+}
+
+static void messages_here(int number)
+{
+    static char block[1 << 20];
+    char first[4], second[8], third[4];
+    struct iovec parts[3] = {{first, 3}, {second, 5}, {third, 3}}, long_parts[2] = {{block, sizeof block}, {first, 1}};
+    struct mmsghdr list[3] = {0}, long_list[2] = {0};
+    struct timespec wrong = {0, 1000000000}, short_limit = {0, 1}, limit = {100, 0};
+    for (int i = 0; i < 3; i++) list[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
+    for (int i = 0; i < 2; i++) long_list[i].msg_hdr = (struct msghdr){.msg_iov = &long_parts[i], .msg_iovlen = 1};
+    put(number, "q");
+    await_bytes(number, 8);
+    say("a limit that is none", recvmmsg(number, list, 3, 0, &wrong));
+    say("none is wanted", recvmmsg(number, list, 0, 0, NULL));
+    say("till the limit", recvmmsg(number, list, 3, 0, &short_limit));
+    say("is over", short_limit.tv_sec == 0 && short_limit.tv_nsec == 0);
+    say("till nothing is there", recvmmsg(number, list, 3, MSG_WAITFORONE, &limit));
+    say("the second one", list[1].msg_len);
+    say("is not over", limit.tv_sec == 99 && limit.tv_nsec > 0);
+    put(number, "q");
+    say("at the end", recvmmsg(number, list, 3, 0, NULL));
+    say("the last one", list[2].msg_len);
+    int gaps = 0;
+    for (int i = 0; i < 300; i++) {
+        int sent = sendmmsg(number, long_list, 2, MSG_DONTWAIT);
+        gaps += sent == 2 && long_list[0].msg_len < sizeof block;
+    }
+    say("gaps", gaps);
+}
+
+static void messages_there(int number)
+{
+    get(number, 1);
+    put(number, "12345678");
+    get(number, 1);
+    shutdown(number, SHUT_WR);
+    await_end(number);
+}
+
+static void vectors_here(int number)
+{
+    char one[4] = "abc", two[8] = "defgh";
+    struct iovec parts[2] = {{one, 3}, {two, 5}};
+    say("write", pwritev2(number, parts, 2, -1, 0));
+    await_bytes(number, 8);
+    say("at a position", pwritev2(number, parts, 2, 3, 0));
+    say("read at a position", preadv2(number, parts, 2, 3, 0));
+    say("read", preadv2(number, parts, 2, -1, 0));
+    say("is it", memcmp(one, "ABC", 3) == 0 && memcmp(two, "DEFGH", 5) == 0);
+    say("no such flag", preadv2(number, parts, 2, -1, 0x40000000));
+    say("at once", preadv2(number, parts, 2, -1, RWF_NOWAIT));
+    say("write", pwritev2(number, parts, 2, -1, RWF_DSYNC));
+    get(number, 8);
+}
+
+static void vectors_there(int number)
+{
+    get(number, 8);
+    put(number, "ABCDEFGH");
+    get(number, 8);
+    put(number, "12345678");
+    await_end(number);
+}
+
+static void ranges_here(int number)
+{
+    int copy = dup(number);
+    say("no such flag", close_range((unsigned)number, (unsigned)copy, 0x100));
+    say("backwards", close_range(9, 8, 0));
+    put(number, "a");
+    get(copy, 1);
+    say("by exec", close_range((unsigned)copy, (unsigned)copy, CLOSE_RANGE_CLOEXEC));
+    say("is it", fcntl(copy, F_GETFD) == FD_CLOEXEC);
+    put(copy, "b");
+    get(number, 1);
+    say("close", close_range((unsigned)copy, (unsigned)copy, 0));
+    say("send", send(copy, "x", 1, 0));
+    put(number, "c");
+    get(number, 1);
+    say("close all", close_range((unsigned)number, ~0u, 0));
+    say("send", send(number, "x", 1, 0));
+}
+
+static void ranges_there(int number)
+{
+    for (int i = 0; i < 3; i++) {
+        get(number, 1);
+        put(number, "y");
+    }
+    await_end(number);
+}
+
+/* By a signal, as an old server has it. */
+static void asynchronous_here(int number)
+{
+    sigset_t arrival;
+    struct timespec limit = {5, 0};
+    int on = 1;
+    sigemptyset(&arrival);
+    sigaddset(&arrival, SIGIO);
+    sigprocmask(SIG_BLOCK, &arrival, NULL);
+    say("owner", fcntl(number, F_SETOWN, getpid()));
+    say("flags", fcntl(number, F_SETFL, O_ASYNC));
+    put(number, "q");
+    say("signal", sigtimedwait(&arrival, NULL, &limit) == SIGIO);
+    get(number, 1);
+    say("flags", fcntl(number, F_SETFL, 0));
+    say("by ioctl", ioctl(number, FIOASYNC, &on));
+    while (sigtimedwait(&arrival, NULL, &(struct timespec){0, 0}) == SIGIO) {}
+    put(number, "q");
+    say("signal", sigtimedwait(&arrival, NULL, &limit) == SIGIO);
+    get(number, 1);
+}
+
+static void asynchronous_there(int number)
+{
+    for (int i = 0; i < 2; i++) {
+        get(number, 1);
+        put(number, "r");
+    }
+    await_end(number);
+}
+
+static void bare_here(int number)
+{
+    char bytes[8] = "";
+    struct iovec part = {bytes, 4};
+    say("write", syscall(SYS_write, number, "ab", (size_t)2));
+    say("read", syscall(SYS_read, number, bytes, (size_t)2));
+    say("is it", memcmp(bytes, "AB", 2) == 0);
+    say("sendto", syscall(SYS_sendto, number, "cdef", (size_t)4, 0, NULL, 0));
+    say("readv", syscall(SYS_readv, number, &part, 1));
+    say("is it", memcmp(bytes, "CDEF", 4) == 0);
+    int copy = (int)syscall(SYS_dup, number);
+    put(copy, "g");
+    say("recvfrom", syscall(SYS_recvfrom, copy, bytes, sizeof bytes, 0, NULL, NULL));
+    say("close", syscall(SYS_close, copy));
+    say("send", send(copy, "x", 1, 0));
+    put(number, "h");
+    get(number, 1);
+    say("shutdown", syscall(SYS_shutdown, number, SHUT_WR));
+    say("end", recv(number, bytes, sizeof bytes, 0));
+    say("close", syscall(SYS_close, number));
+    int null = open("/dev/null", O_WRONLY);
+    say("is it", null == number && write(null, "x", 1) == 1);
+}
+
+static void bare_there(int number)
+{
+    static const char *const answers[] = {"AB", "CDEF", "G", "H"};
+    for (int i = 0; i < 4; i++) {
+        get(number, strlen(answers[i]));
+        put(number, answers[i]);
+    }
+    await_end(number);
+}
+
+static void zerocopy_here(int number)
+{
+    int on = 1;
+    char control[256];
+    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+    struct pollfd one = {number, 0, 0};
+    say("set", setsockopt(number, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on));
+    say("send", send(number, "hello", 5, MSG_ZEROCOPY));
+    say("poll", poll(&one, 1, 5000));
+    say("completion", recvmsg(number, &message, MSG_ERRQUEUE));
+    get(number, 1);
+}
+
+static void zerocopy_there(int number)
+{
+    get(number, 5);
+    put(number, "k");
+    await_end(number);
+}
+
+/* The shell's own commands read and write the number. */
+static void shell_here(int number)
+{
+    char text[64], bytes[64] = "";
+    snprintf(text, sizeof text, "printf abc >&%d", number);
+    say("system", system(text));
+    get(number, 1);
+    snprintf(text, sizeof text, "head -c 3 <&%d", number);
+    put(number, "q");
+    FILE *stream = popen(text, "r");
+    say("popen", stream != NULL && fgets(bytes, sizeof bytes, stream) != NULL && strcmp(bytes, "xyz") == 0);
+    say("status", pclose(stream));
+    put(number, "q");
+    get(number, 1);
+}
+
+static void shell_there(int number)
+{
+    get(number, 3);
+    put(number, "k");
+    get(number, 1);
+    put(number, "xyz");
+    get(number, 1);
+    put(number, "k");
+    await_end(number);
+}
+
+static void at_directory_here(int number)
+{
+    char text[64];
+    char *words[] = {"sh", "-c", text, NULL};
+    snprintf(text, sizeof text, "printf abc >&%d", number);
+    pid_t child = fork();
+    if (child == 0) {
+        execveat(AT_FDCWD, "/bin/sh", words, environ, 0);
+        _exit(9);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    say("status", status);
+    get(number, 1);
+}
+
+static void at_directory_there(int number)
+{
+    get(number, 3);
+    put(number, "k");
+    await_end(number);
+}
+
 /* ---- */
 
 struct scene {
@@ -551,9 +785,11 @@ struct scene {
 
 #define SCENE(name) {#name, name##_here, name##_there}
 static const struct scene scenes[] = {
-    SCENE(half_close), SCENE(reset),  SCENE(timeout), SCENE(nonblocking), SCENE(full),  SCENE(peek),  SCENE(signals),
-    SCENE(pipe),       SCENE(copies), SCENE(fork),    SCENE(exec),        SCENE(spawn), SCENE(vfork), SCENE(stdio),
-    SCENE(passing),    SCENE(killed), SCENE(options), SCENE(file),        SCENE(waits), SCENE(level), SCENE(low_water),
+    SCENE(half_close),   SCENE(reset), SCENE(timeout),   SCENE(nonblocking), SCENE(full),    SCENE(peek),
+    SCENE(signals),      SCENE(pipe),  SCENE(copies),    SCENE(fork),        SCENE(exec),    SCENE(spawn),
+    SCENE(vfork),        SCENE(stdio), SCENE(passing),   SCENE(killed),      SCENE(options), SCENE(file),
+    SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
+    SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory),
 };
 
 int main(int count, char **arguments)
