@@ -40,6 +40,8 @@ SCENES = [
     "zerocopy",
     "shell",
     "at_directory",
+    "wide",
+    "peek_parts",
 ]
 TALKS = [
     ("thread", "recv"),

@@ -55,7 +55,7 @@ def words(listened: str, connected: str, port: int, how: str = "wait") -> list[s
     return [compiled.program("pair"), listened, connected, str(port), how]
 
 
-@pytest.mark.parametrize("how", ["wait", "begin"])
+@pytest.mark.parametrize("how", ["wait", "begin", "again"])
 @pytest.mark.parametrize(("rules", "listened", "connected"), CASES)
 def test_a_connection_gains_memory_where_python_would_give_it(
     rules: str, listened: str, connected: str, how: str, port: int, tmp_path: Path
@@ -65,7 +65,8 @@ def test_a_connection_gains_memory_where_python_would_give_it(
     (tmp_path / "rules").write_text(text := rules.replace("P", str(port)).replace("Q", str(port + 1)))
     settings = config.Settings(rules=config.parse_rules(text))
     meant = {"0.0.0.0": "127.0.0.1"}.get(connected, connected)
-    allowed = all("shm" in settings.paths_for(way, meant, port)[0] for way in ("connect", "listen"))
+    asked = [("connect", port), ("listen", port), *([("connect", port + 1)] if how == "again" else [])]
+    allowed = all("shm" in settings.paths_for(way, meant, at)[0] for way, at in asked)
     report = tmp_path / "report"
     done = compiled.ours(words(listened, connected, port, how), report, UPGRADE_AFTER=3, CONFIG=tmp_path / "rules")
     assert (done.returncode, done.stdout, done.stderr) == (0, "40\n", "")

@@ -84,14 +84,22 @@ FS_DOOR int socket(int family, int type, int protocol)
     return made;
 }
 
+/* Also a second time, where the first address refused it: memory is for who may have it at both. */
+static void begun_to(int descriptor, const struct sockaddr *address)
+{
+    int before = errno;
+    if (fs_table_find(descriptor) == NULL) enter(descriptor, FS_ROLE_CONNECTED, address);
+    else if (fs_is_within == 0) heed_rules(descriptor, FS_ROLE_CONNECTED, address);
+    errno = before;
+}
+
 FS_DOOR int connect(int descriptor, const struct sockaddr *address, socklen_t size)
 {
     int result = fs_next.connect(descriptor, address, size);
     int begun = result == 0 || errno == EINPROGRESS || errno == EINTR;
     if (begun && address != NULL && size >= sizeof(sa_family_t)) {
         if (address->sa_family == AF_UNSPEC) fs_table_lose(descriptor);
-        else if ((address->sa_family == AF_INET || address->sa_family == AF_INET6) && fs_table_find(descriptor) == NULL)
-            enter(descriptor, FS_ROLE_CONNECTED, address);
+        else if (address->sa_family == AF_INET || address->sa_family == AF_INET6) begun_to(descriptor, address);
     }
     return result;
 }

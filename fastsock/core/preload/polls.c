@@ -1,9 +1,11 @@
 /* poll and select: the kernel looks at all that they are given each time, and so do they. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "next.h"
 #include "switch/carry.h"
@@ -118,6 +120,11 @@ static int answer(int result, int before)
     return result < 0 ? -1 : result;
 }
 
+static int is_wrong(const struct timespec *limit)
+{
+    return limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= 1000000000);
+}
+
 /* Whoever polls the number of an epoll object must see all as it is. */
 static void show_objects(const struct pollfd *list, nfds_t count)
 {
@@ -128,8 +135,7 @@ static void show_objects(const struct pollfd *list, nfds_t count)
 FS_DOOR int ppoll(struct pollfd *list, nfds_t count, const struct timespec *limit, const sigset_t *mask)
 {
     show_objects(list, count);
-    int is_wrong = limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= 1000000000);
-    if (is_wrong || !concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
+    if (is_wrong(limit) || !concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
     int before = errno;
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
     return answer(poll_all(list, count, ns, mask), before);
@@ -172,6 +178,25 @@ static void put_in(fd_set *set, int number, int is_so)
     if (set == NULL) return;
     long *word = &((long *)set)[number / (8 * (int)sizeof(long))], bit = 1L << (number % (8 * (int)sizeof(long)));
     *word = is_so ? *word | bit : *word & ~bit;
+}
+
+/* A program may name a larger end than its sets have (getdtablesize()): the kernel looks at no more numbers than its table
+ * has room for.  -1: that is unknown. */
+static int bounded(int end)
+{
+    static _Atomic uint64_t known; /* the table grows, but for a fork */
+    uint64_t now = atomic_load_explicit(&known, memory_order_relaxed);
+    if (end <= FD_SETSIZE || (now >> 32 == fs_generation() && (uint64_t)end <= (uint32_t)now)) return end;
+    char text[1024];
+    int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : fs_next.read(file, text, sizeof text - 1);
+    if (file >= 0) fs_next.close(file);
+    text[length < 0 ? 0 : length] = 0;
+    const char *line = strstr(text, "\nFDSize:");
+    long size = line == NULL ? 0 : strtol(line + strlen("\nFDSize:"), NULL, 10);
+    if (size <= 0 || size > INT32_MAX) return -1;
+    atomic_store_explicit(&known, (uint64_t)fs_generation() << 32 | (uint64_t)size, memory_order_relaxed);
+    return end < size ? end : (int)size;
 }
 
 static int select_concerns(int end, const fd_set *readers)
@@ -221,11 +246,12 @@ static int select_by_poll(int end, fd_set *readers, fd_set *writers, fd_set *oth
     return told;
 }
 
-FS_DOOR int select(int end, fd_set *readers, fd_set *writers, fd_set *others, struct timeval *limit)
+FS_DOOR int select(int given, fd_set *readers, fd_set *writers, fd_set *others, struct timeval *limit)
 {
+    int before = errno, end = bounded(given);
+    errno = before;
     if (!select_concerns(end, readers) || (limit != NULL && (limit->tv_sec < 0 || limit->tv_usec < 0)))
-        return fs_next.select(end, readers, writers, others, limit);
-    int before = errno;
+        return fs_next.select(given, readers, writers, others, limit);
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_usec * 1000u;
     uint64_t begun = fs_now_ns();
     int told = select_by_poll(end, readers, writers, others, ns, NULL);
@@ -236,12 +262,13 @@ FS_DOOR int select(int end, fd_set *readers, fd_set *writers, fd_set *others, st
     return answer(told, before);
 }
 
-FS_DOOR int pselect(int end, fd_set *readers, fd_set *writers, fd_set *others, const struct timespec *limit,
+FS_DOOR int pselect(int given, fd_set *readers, fd_set *writers, fd_set *others, const struct timespec *limit,
                     const sigset_t *mask)
 {
-    if (!select_concerns(end, readers) || (limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0)))
-        return fs_next.pselect(end, readers, writers, others, limit, mask);
-    int before = errno;
+    int before = errno, end = bounded(given);
+    errno = before;
+    if (is_wrong(limit) || !select_concerns(end, readers))
+        return fs_next.pselect(given, readers, writers, others, limit, mask);
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
     return answer(select_by_poll(end, readers, writers, others, ns, mask), before);
 }

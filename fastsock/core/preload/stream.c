@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 
@@ -14,8 +15,9 @@
 #include "switch/waiting.h"
 #include "system.h"
 
-#define FEW_PARTS 64   /* copied at once: they are changed as their bytes go */
-#define PEEK_MOST 2048 /* into several parts */
+#define FEW_PARTS 64  /* copied at once: they are changed as their bytes go */
+#define PEEK_FEW 2048 /* into several parts, without an allocation */
+#define PEEK_MOST ((size_t)1 << 20)
 #define GIVE_UP_TRIES 4
 
 static _Atomic int never_leaving; /* who waits is not told of a close, as TCP does not tell of one */
@@ -210,16 +212,19 @@ static ssize_t receive_message_by_kernel(struct fs_connection *connection, int d
 static ssize_t peek_into(struct fs_connection *connection, int descriptor, const struct iovec *list, size_t count,
                          int flags)
 {
-    char seen[PEEK_MOST];
+    char few[PEEK_FEW], *seen = few;
     size_t wanted = 0;
-    for (size_t i = 0; i < count && wanted < sizeof seen; i++) wanted += list[i].iov_len;
-    ssize_t got = fs_stream_receive(connection, descriptor, seen, wanted < sizeof seen ? wanted : sizeof seen,
-                                    flags & ~MSG_WAITALL);
+    for (size_t i = 0; i < count && wanted < PEEK_MOST; i++) wanted += list[i].iov_len;
+    if (wanted > PEEK_MOST) wanted = PEEK_MOST;
+    if (wanted > sizeof few) seen = malloc(wanted);
+    if (seen == NULL) return -ENOMEM;
+    ssize_t got = fs_stream_receive(connection, descriptor, seen, wanted, flags);
     for (size_t i = 0, at = 0; got > 0 && at < (size_t)got; i++) {
         size_t part = list[i].iov_len < (size_t)got - at ? list[i].iov_len : (size_t)got - at;
         memcpy(list[i].iov_base, seen + at, part);
         at += part;
     }
+    if (seen != few) free(seen);
     return got;
 }
 

@@ -1,6 +1,7 @@
 /* Two processes and one connection: pair LISTENED CONNECTED PORT HOW.  Prints how many bytes came back.
  *
- * LISTENED, CONNECTED: numeric addresses.  HOW: wait; begin: connect() does not block.
+ * LISTENED, CONNECTED: numeric addresses.  HOW: wait; begin: connect() does not block; again: nor does it, and it was
+ * refused before, at the next port.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -8,9 +9,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,12 +44,27 @@ static socklen_t read_address(const char *text, const char *port, struct sockadd
     return sizeof *six;
 }
 
-static void ask(const char *text, const char *port, int begins)
+static void be_refused(int stream, struct sockaddr_storage address, socklen_t size)
 {
+    struct sockaddr_in *four = (void *)&address;
+    struct pollfd one = {stream, POLLOUT, 0};
+    four->sin_port = htons((uint16_t)(ntohs(four->sin_port) + 1)); /* where IPv6 has it, too */
+    CHECK(connect(stream, (struct sockaddr *)&address, size) == -1);
+    if (errno == EINPROGRESS) {
+        CHECK(poll(&one, 1, 10000) == 1);
+        CHECK(connect(stream, (struct sockaddr *)&address, size) == -1);
+    }
+    CHECK(errno == ECONNREFUSED);
+}
+
+static void ask(const char *text, const char *port, const char *how)
+{
+    int begins = strcmp(how, "wait") != 0;
     struct sockaddr_storage address;
     socklen_t size = read_address(text, port, &address);
     int stream = socket(address.ss_family, SOCK_STREAM | (begins ? SOCK_NONBLOCK : 0), 0), came = 0;
     CHECK(stream >= 0);
+    if (strcmp(how, "again") == 0) be_refused(stream, address, size);
     if (connect(stream, (struct sockaddr *)&address, size) != 0) {
         struct pollfd one = {stream, POLLOUT, 0};
         CHECK(begins && errno == EINPROGRESS && poll(&one, 1, 10000) == 1);
@@ -65,17 +83,18 @@ int main(int count, char **arguments)
     int listener = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, status;
     CHECK(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
     CHECK(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 8) == 0);
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     CHECK(child >= 0);
     if (child == 0) {
         char byte;
+        CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent);
         int stream = accept(listener, NULL, NULL);
         CHECK(stream >= 0);
         while (recv(stream, &byte, 1, 0) == 1) CHECK(send(stream, &byte, 1, 0) == 1);
         close(stream);
         exit(0);
     }
-    ask(arguments[2], arguments[3], strcmp(arguments[4], "begin") == 0);
+    ask(arguments[2], arguments[3], arguments[4]);
     CHECK(waitpid(child, &status, 0) == child);
     return status != 0;
 }

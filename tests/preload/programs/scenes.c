@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -776,6 +777,65 @@ static void at_directory_there(int number)
     await_end(number);
 }
 
+/* Sets as select() has them, and an end beyond them, as getdtablesize() says it.  Behind the sets lies nothing. */
+static void wide_here(int number)
+{
+    const size_t page = 4096;
+    char *room = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || mprotect(room + page, page, PROT_NONE) != 0) die("mmap");
+    fd_set *set = (fd_set *)(void *)(room + page - sizeof *set);
+    struct timeval limit = {5, 0};
+    struct timespec wrong = {0, 1000000000};
+    FD_ZERO(set);
+    FD_SET(number, set);
+    put(number, "q");
+    say("select", select(1 << 20, set, NULL, NULL, &limit));
+    say("is it", FD_ISSET(number, set));
+    get(number, 1);
+    limit = (struct timeval){0, 1000};
+    say("nothing", select(1 << 20, set, NULL, NULL, &limit));
+    FD_SET(number, set);
+    say("a limit that is none", pselect(1 << 20, set, NULL, NULL, &wrong, NULL));
+    struct pollfd one = {number, POLLIN, 0};
+    say("a limit that is none", ppoll(&one, 1, &wrong, NULL));
+}
+
+static void wide_there(int number)
+{
+    get(number, 1);
+    put(number, "r");
+    await_end(number);
+}
+
+static void peek_parts_here(int number)
+{
+    static char one[5000], two[5000];
+    struct iovec parts[2] = {{one, sizeof one}, {two, sizeof two}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    put(number, "q");
+    await_bytes(number, 8000);
+    say("peek", recvmsg(number, &message, MSG_PEEK));
+    say("is it", one[4999] == 'a' && two[2999] == 'b' && two[3000] == 0);
+    say("peek for all", recvmsg(number, &message, MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL));
+    put(number, "q");
+    say("peek for all", recvmsg(number, &message, MSG_PEEK | MSG_WAITALL));
+    say("recv", recvmsg(number, &message, MSG_WAITALL));
+    say("is it", two[4999] == 'c');
+}
+
+static void peek_parts_there(int number)
+{
+    static char bytes[8000];
+    memset(bytes, 'a', 5000);
+    memset(bytes + 5000, 'b', 3000);
+    get(number, 1);
+    if (write(number, bytes, sizeof bytes) != sizeof bytes) die("write");
+    get(number, 1);
+    memset(bytes, 'c', 2000);
+    if (write(number, bytes, 2000) != 2000) die("write");
+    await_end(number);
+}
+
 /* ---- */
 
 struct scene {
@@ -789,7 +849,7 @@ static const struct scene scenes[] = {
     SCENE(signals),      SCENE(pipe),  SCENE(copies),    SCENE(fork),        SCENE(exec),    SCENE(spawn),
     SCENE(vfork),        SCENE(stdio), SCENE(passing),   SCENE(killed),      SCENE(options), SCENE(file),
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
-    SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory),
+    SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
 };
 
 int main(int count, char **arguments)
