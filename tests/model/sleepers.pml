@@ -1,7 +1,7 @@
 /* Several threads sleep in one loop, as in one epoll object.  Any of them may be told by the kernel of something else, and
  * leave; the other one sleeps on, and must hear of the bits that come then.
  *
- * The bell wakes all who sleep; whoever is awake stills it.  MUT_...: mistakes. */
+ * The bell wakes all who sleep; whoever is awake stills it.  PASSER: so does one who has not slept.  MUT_...: mistakes. */
 #ifndef K
 #define K 3                         /* events */
 #endif
@@ -62,4 +62,28 @@ proctype Thread(bool leaves) {
        fi
     od
 }
-init { atomic { run Sender(); run Thread(0); run Thread(1) } }
+#ifdef PASSER
+/* It asks the kernel and does not sleep, stills the bell, and goes. */
+proctype Passer() {
+    if
+    :: atomic { bell -> bell = 0 };
+#ifndef MUT_STILLONLY
+       atomic {
+          if
+          :: sleepers -> sleeps++; asleep = sleeps
+          :: else
+          fi };
+       if
+       :: ready -> bell = 1
+       :: else
+       fi
+#endif
+    :: atomic { heard == K -> skip }
+    fi
+}
+#endif
+init { atomic { run Sender(); run Thread(0); run Thread(1);
+#ifdef PASSER
+    run Passer()
+#endif
+} }

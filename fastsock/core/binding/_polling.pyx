@@ -21,7 +21,7 @@ from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from fastsock.core.binding._core cimport (
     now_ns, poller_await, poller_begin, poller_drop, poller_look, poller_note, poller_settle, polling_is_due,
     polling_is_stale, polling_show, polling_told_edge, seats_awake, seats_drop_loop, seats_end, seats_flags, seats_leave, seats_look,
-    seats_make_loop, seats_moved, seats_next, seats_sleep, seats_take, seats_told, table_find,
+    seats_ask, seats_make_loop, seats_moved, seats_next, seats_pass_on, seats_sleep, seats_take, seats_told, table_find,
 )
 from fastsock.core.binding.stream cimport FS_AT_ONCE
 from fastsock.core.binding.switch cimport FS_POLLED_MOST, fs_loop, fs_polled, fs_poller
@@ -339,6 +339,7 @@ cdef class epoll:
         cdef Py_ssize_t i
         cdef int bell = self.poller.seats.bell
         rung[0] = True
+        seats_ask(&self.poller.seats, 1)
         try:
             told = self.ask(timeout, most)
             rung[0] = False
@@ -349,6 +350,7 @@ cdef class epoll:
                         rung[0] = True
                         break
         finally:
+            seats_ask(&self.poller.seats, -1)
             seats_awake(&self.poller.seats, asleep, rung[0])
         return told
 
@@ -371,8 +373,12 @@ cdef class epoll:
             if ready.count:
                 found = self.with_others(self.with_bits(self.readable(&ready)), most)
                 if found:
+                    seats_pass_on(&self.poller.seats)
                     return found
-        return self.told(timeout, seconds, most)
+        found = self.told(timeout, seconds, most)
+        if found:
+            seats_pass_on(&self.poller.seats)
+        return found
 
     cdef list with_bits(self, list found):
         """Those of the rings, and from time to time those that a bit tells of: nothing else does while rings are busy."""

@@ -91,3 +91,11 @@ cdef int seats_sleep(fs_seats *seats, int *numbers, int flags, fs_loop **asleep)
 
 cdef void seats_awake(fs_seats *seats, fs_loop *asleep, int rung) noexcept nogil:
     fs_seats_awake(seats, asleep, rung)
+
+
+cdef void seats_ask(fs_seats *seats, int change) noexcept nogil:
+    fs_seats_ask(seats, change)
+
+
+cdef void seats_pass_on(fs_seats *seats) noexcept nogil:
+    fs_seats_pass_on(seats)

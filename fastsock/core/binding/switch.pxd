@@ -106,6 +106,8 @@ cdef extern from "switch/seats.h" nogil:
     int fs_seats_look(fs_seats *seats, int *numbers, int most, int flags)
     int fs_seats_sleep(fs_seats *seats, int *numbers, int most, int flags, fs_loop **asleep)
     void fs_seats_awake(fs_seats *seats, fs_loop *asleep, int rung)
+    void fs_seats_ask(fs_seats *seats, int change)
+    void fs_seats_pass_on(fs_seats *seats)
 
 cdef extern from "switch/leave.h" nogil:
     void fs_leave_descriptor(int descriptor)

@@ -32,18 +32,18 @@ static void after_fork(void)
 
 /* ---- objects ---- */
 
-static struct fs_watch *find(int epoll)
+struct fs_watch *fs_watch_find(int epoll)
 {
     for (struct fs_watch *watch = watches; watch != NULL; watch = watch->next)
         if (__atomic_load_n(&watch->descriptor, __ATOMIC_ACQUIRE) == epoll) return watch;
     return NULL;
 }
 
-int fs_watch_is_known(int epoll) { return epoll >= 0 && find(epoll) != NULL; }
+int fs_watch_is_known(int epoll) { return epoll >= 0 && fs_watch_find(epoll) != NULL; }
 
 struct fs_watch *fs_watch_hold(int epoll)
 {
-    struct fs_watch *watch = epoll < 0 ? NULL : find(epoll);
+    struct fs_watch *watch = epoll < 0 ? NULL : fs_watch_find(epoll);
     if (watch == NULL || fs_is_within > 0) return NULL;
     fs_watch_take(watch);
     if (watch->descriptor == epoll) return watch;
@@ -71,9 +71,9 @@ static void clear(struct fs_watch *watch)
     fs_seats_end(&watch->poller.seats);
     free(watch->registered);
     watch->registered = NULL;
-    watch->room = watch->writers = watch->is_exact = 0;
+    watch->room = watch->writers = watch->is_exact = watch->unmapped = 0;
     fs_numbers_clear(&watch->numbers);
-    watch->poller = FS_POLLER_NEW;
+    fs_poller_begin_anew(&watch->poller);
 }
 
 void fs_watch_made(int epoll)
@@ -81,8 +81,8 @@ void fs_watch_made(int epoll)
     if (atomic_load(&fs_stands_aside) || fs_is_within > 0 || fs_is_borrowed()) return;
     fs_is_within++;
     pthread_mutex_lock(&making);
-    struct fs_watch *watch = find(epoll); /* that one was closed without a word */
-    if (watch == NULL) watch = find(-1);
+    struct fs_watch *watch = fs_watch_find(epoll); /* that one was closed without a word */
+    if (watch == NULL) watch = fs_watch_find(-1);
     if (watch == NULL && (watch = calloc(1, sizeof *watch)) != NULL) {
         if (watches == NULL) pthread_atfork(before_fork, after_fork, after_fork);
         pthread_mutex_init(&watch->lock, NULL);
@@ -182,12 +182,38 @@ static int make_room(struct fs_watch *watch, int descriptor)
     return 1;
 }
 
+/* Edges of room are told with those of bytes. */
+static int is_writer(const struct fs_registered *one)
+{
+    return (one->mask & FS_WRITABLE_EVENTS) != 0 && !fs_registered_by_edges(one);
+}
+
+/* Another number that is registered with the same word; -1: none. */
+static int sharer_of(struct fs_watch *watch, int descriptor, uint64_t word)
+{
+    for (int i = 0; watch->unmapped > 0 && i < watch->room; i++)
+        if (i != descriptor && watch->registered[i].is_there && watch->registered[i].word == word) return i;
+    return -1;
+}
+
+static void map_again(struct fs_watch *watch, int descriptor)
+{
+    struct fs_registered *one = &watch->registered[descriptor];
+    if (!one->is_unmapped || fs_numbers_put(&watch->numbers, one->word, descriptor) != 0) return;
+    one->is_unmapped = 0;
+    watch->unmapped--;
+}
+
 static void unregister(struct fs_watch *watch, int descriptor)
 {
     struct fs_registered *one = fs_watch_registration(watch, descriptor);
     if (one == NULL) return;
+    if (one->is_unmapped) watch->unmapped--;
+    one->is_unmapped = 0;
     fs_numbers_remove(&watch->numbers, one->word, descriptor);
-    if (one->mask & FS_WRITABLE_EVENTS) watch->writers--;
+    int sharer = sharer_of(watch, descriptor, one->word);
+    if (sharer >= 0) map_again(watch, sharer);
+    watch->writers -= is_writer(one);
     one->is_there = 0;
 }
 
@@ -199,17 +225,15 @@ void fs_watch_leave_seat(struct fs_watch *watch, int descriptor)
 
 /* The number's stream, if it is one, hears as its registration says.  One that is not to be heard of keeps its seat until
  * something comes: programs take a number out, and put it in again, for each answer. */
-static void take_seat(struct fs_watch *watch, int descriptor, uint32_t mask)
+static void take_seat(struct fs_watch *watch, int descriptor, const struct fs_registered *one)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
-    if (mask & EPOLLET) {
-        fs_watch_leave_seat(watch, descriptor);
-    } else if (mask & FS_READABLE_EVENTS &&
-               fs_seats_take(&watch->poller.seats, descriptor, mask & EPOLLONESHOT ? FS_HEARS_TOKENS : FS_HEARS_ANY) &&
-               connection != NULL) {
-        fs_carry_show(connection, descriptor);
-    }
-    if (connection != NULL && (mask & EPOLLET || watch->is_exact)) fs_connection_watch(connection, descriptor);
+    enum fs_hearing hearing = one->mask & EPOLLONESHOT      ? FS_HEARS_TOKENS
+                              : fs_registered_by_edges(one) ? FS_HEARS_EDGES
+                                                            : FS_HEARS_ANY;
+    int taken = one->mask & FS_READABLE_EVENTS ? fs_seats_take(&watch->poller.seats, descriptor, hearing) : 0;
+    if (taken > 0 && connection != NULL) fs_carry_show(connection, descriptor);
+    if (connection != NULL && (taken < 0 || watch->is_exact)) fs_connection_watch(connection, descriptor);
 }
 
 static void note(struct fs_watch *watch, int descriptor, const struct epoll_event *event)
@@ -220,14 +244,20 @@ static void note(struct fs_watch *watch, int descriptor, const struct epoll_even
         watch->poller.seats.bell = 0;
         fs_watch_drop_loop(watch);
     }
-    if (!make_room(watch, descriptor) || fs_numbers_put(&watch->numbers, event->data.u64, descriptor) != 0) {
+    int error = make_room(watch, descriptor) ? fs_numbers_put(&watch->numbers, event->data.u64, descriptor) : -ENOMEM;
+    /* which of the two an event is of matters where one is a stream */
+    int shares = error == -EEXIST && fs_table_find(descriptor) == NULL &&
+                 fs_table_find(fs_watch_number_of(watch, event->data.u64)) == NULL;
+    if (error != 0 && !shares) {
         be_exact(watch);
         watch_exactly(descriptor);
         if (descriptor >= watch->room) return;
     }
-    watch->registered[descriptor] = (struct fs_registered){event->data.u64, event->events, 1};
-    watch->writers += (event->events & FS_WRITABLE_EVENTS) != 0;
-    take_seat(watch, descriptor, event->events);
+    struct fs_registered *one = &watch->registered[descriptor];
+    *one = (struct fs_registered){event->data.u64, event->events, 1, shares};
+    watch->unmapped += shares;
+    watch->writers += is_writer(one);
+    take_seat(watch, descriptor, one);
 }
 
 void fs_watch_changed(int epoll, int operation, int descriptor, const struct epoll_event *event)
@@ -272,7 +302,8 @@ void fs_watched_entered(int descriptor)
         if (watch->descriptor < 0) continue;
         pthread_mutex_lock(&watch->lock);
         const struct fs_registered *one = fs_watch_registration(watch, descriptor);
-        if (one != NULL) take_seat(watch, descriptor, one->mask);
+        if (one != NULL && sharer_of(watch, descriptor, one->word) >= 0) be_exact(watch);
+        if (one != NULL) take_seat(watch, descriptor, one);
         pthread_mutex_unlock(&watch->lock);
     }
 }

@@ -17,7 +17,14 @@ struct fs_registered {
     uint64_t word;
     uint32_t mask;
     int is_there;
+    int is_unmapped; /* another number, no stream either, has its word */
 };
+
+/* What the kernel tells once for each time that it is armed is told by it alone, whatever the edges. */
+static inline int fs_registered_by_edges(const struct fs_registered *one)
+{
+    return (one->mask & (EPOLLET | EPOLLONESHOT)) == EPOLLET;
+}
 
 struct fs_watch {
     pthread_mutex_t lock;
@@ -28,6 +35,7 @@ struct fs_watch {
     struct fs_registered *registered; /* by numbers */
     int room;
     struct fs_numbers numbers;
+    int unmapped; /* registrations */
     struct fs_watch *next;
 };
 
@@ -40,7 +48,9 @@ enum {
 struct fs_watch *fs_watch_hold(int epoll);
 void fs_watch_release(struct fs_watch *watch);
 void fs_watch_take(struct fs_watch *watch); /* again, by who has released it; it may be another object's by then */
-int fs_watch_is_known(int epoll);           /* without holding it */
+struct fs_watch *
+fs_watch_find(int epoll);         /* without holding it: it may be another object's at any time; -1: a free one */
+int fs_watch_is_known(int epoll); /* without holding it */
 
 void fs_watch_made(int epoll);
 /* After epoll_ctl().  `event` is not read to delete one. */

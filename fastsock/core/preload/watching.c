@@ -40,6 +40,26 @@ static void tell(struct wait *wait, const struct fs_registered *one, uint32_t ev
     wait->events[wait->count++] = (struct epoll_event){.events = events, .data.u64 = one->word};
 }
 
+static int has_room(int number)
+{
+    const struct fs_connection *connection = fs_table_find(number);
+    struct pollfd one = {number, POLLOUT, 0};
+    /* a full ring is spilled */
+    return (connection != NULL && !fs_carry_sends_by_tcp(connection)) || fs_next.poll(&one, 1, 0) > 0;
+}
+
+/* What the kernel would tell with an edge: all that is so. */
+static uint32_t events_of(const struct fs_registered *one, int number)
+{
+    uint32_t events = one->mask & FS_READABLE_EVENTS, room = one->mask & FS_WRITABLE_EVENTS;
+    return fs_registered_by_edges(one) && room != 0 && has_room(number) ? events | room : events;
+}
+
+static void tell_edge(struct fs_watch *watch, int number)
+{
+    fs_poller_tell_edge(&watch->poller, number, atomic_load(&watch->poller.seats.asking) > 0);
+}
+
 /* One that is told once only the kernel tells: it must not tell it again. */
 static void tell_readable(struct wait *wait, const struct ready *ready)
 {
@@ -48,9 +68,10 @@ static void tell_readable(struct wait *wait, const struct ready *ready)
         int number = ready->numbers[(first + i) % ready->count], known = 0;
         const struct fs_registered *one = fs_watch_registration(wait->watch, number);
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS)) fs_watch_leave_seat(wait->watch, number);
-        if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & (EPOLLONESHOT | EPOLLET)) continue;
+        if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & EPOLLONESHOT) continue;
         for (int j = 0; j < wait->count && !known; j++) known = wait->events[j].data.u64 == one->word;
-        if (!known) tell(wait, one, one->mask & FS_READABLE_EVENTS);
+        if (!known) tell(wait, one, events_of(one, number));
+        if (fs_registered_by_edges(one)) tell_edge(wait->watch, number);
     }
 }
 
@@ -61,10 +82,12 @@ static void arm_again(const struct wait *wait, int number, const struct fs_regis
     fs_next.epoll_ctl(wait->descriptor, EPOLL_CTL_MOD, number, &event);
 }
 
-static int is_left_over(struct fs_watch *watch, int number)
+static int is_left_over(struct fs_watch *watch, const struct fs_registered *one, int number)
 {
-    int stale = fs_polling_is_stale(number, fs_seats_flags(&watch->poller.seats, number));
-    if (stale == 0) fs_poller_note(&watch->poller, number);
+    int by_edges = fs_registered_by_edges(one);
+    int stale = by_edges ? fs_poller_is_edge_stale(&watch->poller, number)
+                         : fs_polling_is_stale(number, fs_seats_flags(&watch->poller.seats, number));
+    if (stale == 0 && !by_edges) fs_poller_note(&watch->poller, number);
     if (fs_seats_told(&watch->poller.seats, number)) {
         fs_watch_make_loop(watch);
         fs_seats_told(&watch->poller.seats, number);
@@ -79,11 +102,10 @@ static int is_so(struct wait *wait, struct epoll_event *event)
     if (!(event->events & FS_READABLE_EVENTS) || number < 0 || fs_table_find(number) == NULL) return 1;
     const struct fs_registered *one = fs_watch_registration(wait->watch, number);
     if (one == NULL) return 1;
-    if (one->mask & EPOLLET) {
-        fs_polling_told_edge(number);
+    if (!is_left_over(wait->watch, one, number)) {
+        if (fs_registered_by_edges(one)) tell_edge(wait->watch, number);
         return 1;
     }
-    if (!is_left_over(wait->watch, number)) return 1;
     event->events &= ~(uint32_t)FS_READABLE_EVENTS;
     if (event->events == 0 && one->mask & EPOLLONESHOT) arm_again(wait, number, one);
     return event->events != 0;
@@ -125,9 +147,11 @@ static int ask_kernel(const struct wait *wait, uint64_t left)
 static int ask(struct wait *wait, uint64_t left, struct fs_loop *asleep, int *rung)
 {
     struct fs_watch *watch = wait->watch;
+    fs_seats_ask(&watch->poller.seats, 1);
     fs_watch_release(watch);
     int told = ask_kernel(wait, left), error = errno;
     fs_watch_take(watch);
+    fs_seats_ask(&watch->poller.seats, -1);
     *rung = told < 0;
     uint64_t bell = fs_watch_bell_word(watch);
     for (int i = 0; i < told && watch->poller.seats.bell > 0; i++) {
@@ -191,7 +215,13 @@ static void add_bits(struct wait *wait)
 static int before_sleep(struct wait *wait, struct ready *ready, struct fs_loop **asleep)
 {
     struct fs_seats *seats = &wait->watch->poller.seats;
+    struct fs_poller *poller = &wait->watch->poller;
     *asleep = NULL;
+    if (poller->pressing) {
+        ready->count = fs_poller_look(poller, ready->numbers);
+        if (ready->count == 0) ready->count = fs_poller_settle(poller, ready->numbers);
+        if (ready->count > 0) return ready->count;
+    }
     int count = waits(wait) ? fs_seats_sleep(seats, ready->numbers, FS_POLLED_MOST, FS_AT_ONCE, asleep)
                             : fs_seats_look(seats, ready->numbers, FS_POLLED_MOST, FS_AT_ONCE);
     if (count == -ESTALE) {
@@ -216,7 +246,8 @@ static int told(struct wait *wait)
             return 0;
         }
         uint64_t left = left_of(wait);
-        if (state < 0 && left > BUSY_NS) left = busy++ < MOST_BUSY ? 0 : BUSY_NS; /* another thread is at work there */
+        if ((state < 0 || wait->watch->poller.pressing) && left > BUSY_NS)
+            left = busy++ < MOST_BUSY ? 0 : BUSY_NS; /* another thread is at work there, or nobody would tell */
         int found = ask(wait, left, asleep, &rung);
         if (found < 0) return found;
         if (wait->watch->descriptor != wait->descriptor) { /* it was closed meanwhile */
@@ -225,7 +256,7 @@ static int told(struct wait *wait)
         }
         if (keep_what_is_so(wait, found) > 0 || (!waits(wait) && !rung)) return 0;
         if (found > 0 && ++stale > MOST_STALE) return 0;
-        if (found == 0 && !rung && state >= 0) return 0;
+        if (found == 0 && !rung && state >= 0 && !wait->watch->poller.pressing) return 0;
         if (waits(wait) && left_of(wait) == 0) wait->until = 0; /* a last look */
     }
 }
@@ -259,6 +290,7 @@ static int wait_for(int descriptor, struct epoll_event *events, int most, uint64
     uint64_t until = limit_ns == 0 || limit_ns == UINT64_MAX ? limit_ns : fs_now_ns() + limit_ns;
     struct wait wait = {watch, descriptor, events, most, 0, until, mask};
     int error = wait_in(&wait);
+    if (error == 0 && wait.count > 0) fs_seats_pass_on(&watch->poller.seats);
     fs_watch_release(watch);
     return error < 0 ? error : wait.count;
 }
@@ -269,18 +301,36 @@ static int answer(int result, int before)
     return result < 0 ? -1 : result;
 }
 
+/* By the kernel alone, and counted: memory may come meanwhile. */
+static struct fs_watch *begin_sleep(int descriptor)
+{
+    struct fs_watch *watch = fs_watch_find(descriptor);
+    if (watch != NULL) fs_seats_ask(&watch->poller.seats, 1);
+    return watch;
+}
+
+static int end_sleep(struct fs_watch *watch, int result)
+{
+    if (watch != NULL) fs_seats_ask(&watch->poller.seats, -1);
+    return result;
+}
+
 static uint64_t of_ms(int timeout) { return timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000u; }
 
 FS_DOOR int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
 {
     int before = errno, result = wait_for(descriptor, events, most, of_ms(timeout), mask);
-    return result == -ENOENT ? fs_next.epoll_pwait(descriptor, events, most, timeout, mask) : answer(result, before);
+    if (result != -ENOENT) return answer(result, before);
+    struct fs_watch *watch = begin_sleep(descriptor);
+    return end_sleep(watch, fs_next.epoll_pwait(descriptor, events, most, timeout, mask));
 }
 
 FS_DOOR int epoll_wait(int descriptor, struct epoll_event *events, int most, int timeout)
 {
     int before = errno, result = wait_for(descriptor, events, most, of_ms(timeout), NULL);
-    return result == -ENOENT ? fs_next.epoll_wait(descriptor, events, most, timeout) : answer(result, before);
+    if (result != -ENOENT) return answer(result, before);
+    struct fs_watch *watch = begin_sleep(descriptor);
+    return end_sleep(watch, fs_next.epoll_wait(descriptor, events, most, timeout));
 }
 
 FS_DOOR int epoll_pwait2(int descriptor, struct epoll_event *events, int most, const struct timespec *limit,
@@ -288,7 +338,9 @@ FS_DOOR int epoll_pwait2(int descriptor, struct epoll_event *events, int most, c
 {
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
     int before = errno, result = wait_for(descriptor, events, most, ns, mask);
-    return result == -ENOENT ? fs_next.epoll_pwait2(descriptor, events, most, limit, mask) : answer(result, before);
+    if (result != -ENOENT) return answer(result, before);
+    struct fs_watch *watch = begin_sleep(descriptor);
+    return end_sleep(watch, fs_next.epoll_pwait2(descriptor, events, most, limit, mask));
 }
 
 /* ---- objects and registrations ---- */

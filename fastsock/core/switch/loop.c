@@ -22,10 +22,11 @@ struct slot {
     uint32_t generation; /* the connection's */
     uint32_t uses;       /* of the slot */
     int descriptor;
-    int is_hot;       /* and it is in the queue */
-    int is_told;      /* by the kernel */
-    uint32_t next;    /* of those that are free */
-    uint64_t counted; /* tokens, when it was looked at last */
+    int is_hot;                 /* and it is in the queue */
+    int is_told;                /* by the kernel */
+    uint32_t next;              /* of those that are free */
+    uint64_t counted;           /* tokens, when it was looked at last */
+    const struct fs_edge *edge; /* or NULL: it is watched by levels */
 };
 
 struct fs_loop {
@@ -155,7 +156,8 @@ static uint32_t take_hot(struct fs_loop *loop)
 }
 
 /* The place of its bit is written before the bit can be asked for. */
-static int claim(struct fs_loop *loop, struct fs_connection *connection, int descriptor, uint32_t slot)
+static int claim(struct fs_loop *loop, struct fs_connection *connection, int descriptor, uint32_t slot,
+                 const struct fs_edge *edge)
 {
     struct fs_record *record = connection->record;
     struct fs_end *end = connection->end;
@@ -169,13 +171,14 @@ static int claim(struct fs_loop *loop, struct fs_connection *connection, int des
     place->record = record;
     place->generation = atomic_load(&connection->generation);
     place->descriptor = descriptor;
+    place->edge = edge;
     place->is_told = 1;
     place->counted = UINT64_MAX;
     heat(loop, slot);
     return 0;
 }
 
-int fs_loop_join(struct fs_loop *loop, struct fs_connection *connection, int descriptor)
+int fs_loop_join(struct fs_loop *loop, struct fs_connection *connection, int descriptor, const struct fs_edge *edge)
 {
     int error = hold(loop, 0);
     if (error != 0) return error;
@@ -183,7 +186,7 @@ int fs_loop_join(struct fs_loop *loop, struct fs_connection *connection, int des
     if (slot >= 0) {
         error = -EBADF;
         if (fs_connection_enter(connection, descriptor)) {
-            error = claim(loop, connection, descriptor, (uint32_t)slot);
+            error = claim(loop, connection, descriptor, (uint32_t)slot, edge);
             fs_connection_exit(connection);
         }
         if (error != 0) give_slot(loop, (uint32_t)slot);
@@ -268,7 +271,7 @@ static int look_at_one(struct fs_loop *loop, int flags, int *number)
         fs_table_find(seen.descriptor) != seen.connection)
         return 0; /* closed: it waits for the caller to leave */
     let_go(loop);
-    int ready = fs_carry_settle(seen.connection, seen.descriptor, (flags & FS_AT_ONCE) | FS_BY_BIT);
+    int ready = fs_carry_settle_edge(seen.connection, seen.descriptor, (flags & FS_AT_ONCE) | FS_BY_BIT, seen.edge);
     uint64_t counted = tokens_of(seen.connection, seen.descriptor);
     pthread_mutex_lock(&loop->lock);
     struct slot *now = &loop->slots[slot];
@@ -278,9 +281,8 @@ static int look_at_one(struct fs_loop *loop, int flags, int *number)
     if (ready != 0) heat(loop, slot);
     if (ready < 0) now->is_told |= seen.is_told;
     *number = seen.descriptor;
-    return ready != 0
-               ? ready
-               : seen.is_told && shows_something(seen.connection, seen.descriptor); /* the kernel tells it again */
+    if (ready != 0 || seen.edge != NULL) return ready; /* an edge of the kernel is told when it comes */
+    return seen.is_told && shows_something(seen.connection, seen.descriptor); /* the kernel tells it again */
 }
 
 static int look(struct fs_loop *loop, int *numbers, int most, int flags)
@@ -333,14 +335,33 @@ int fs_loop_sleep(struct fs_loop *loop, int *numbers, int most, int flags)
     return result;
 }
 
+static int is_look_due(const struct fs_loop *loop)
+{
+    return loop->sleepers > 0 && (loop->hot > 0 || fs_loop_page_has_bits(loop->home.page));
+}
+
+void fs_loop_pass_on(struct fs_loop *loop)
+{
+    if (hold(loop, 0) != 0) return;
+    int is_due = is_look_due(loop);
+    let_go(loop);
+    if (is_due) fs_loop_ring_own(&loop->home);
+}
+
 void fs_loop_hush(struct fs_loop *loop)
 {
-    if (is_mine(loop)) fs_loop_still(&loop->home);
+    if (!is_mine(loop)) return;
+    fs_loop_still(&loop->home);
+    if (hold(loop, 0) != 0) return;
+    /* who has rung believes that all were woken */
+    if (loop->sleepers > 0) atomic_store(&loop->home.page->asleep, ++loop->sleeps);
+    let_go(loop);
+    fs_loop_pass_on(loop);
 }
 
 void fs_loop_awake(struct fs_loop *loop, int rung)
 {
-    if (rung) fs_loop_hush(loop);
+    if (rung && is_mine(loop)) fs_loop_still(&loop->home);
     if (hold(loop, 0) != 0) return;
     wake(loop);
     let_go(loop);

@@ -126,6 +126,12 @@ void fs_loop_still(const struct fs_loop_home *home)
     while (read(number, rung, sizeof rung) == (ssize_t)sizeof rung) continue;
 }
 
+void fs_loop_ring_own(const struct fs_loop_home *home)
+{
+    int number = fs_hidden_number(&home->rope);
+    if (number >= 0 && write(number, "", 1) < 0) return; /* it is full: the bell is readable */
+}
+
 /* ---- passing both ---- */
 
 struct message {

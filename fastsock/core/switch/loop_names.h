@@ -24,6 +24,7 @@ struct fs_loop_home {
 int fs_loop_open(struct fs_loop_home *home, uint64_t id); /* 0 or -errno */
 void fs_loop_close(struct fs_loop_home *home);            /* also in a forked child, for the page alone */
 void fs_loop_answer(const struct fs_loop_home *home);     /* those who have asked by now */
+void fs_loop_ring_own(const struct fs_loop_home *home);   /* as a sender does */
 void fs_loop_still(const struct fs_loop_home *home);      /* the bell is not readable any more */
 
 /* Of the sender.  0: it was asked.  -ECONNREFUSED: there is no such loop; other errors: not now. */

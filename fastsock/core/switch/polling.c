@@ -14,6 +14,7 @@
 #define PROBE_EVERY 16u
 #define LOOKS_PER_CLOCK 8
 #define LOCK_PATIENCE_NS 50000000ull
+#define MOST_NEWS 8
 
 /* ---- who is looked at ---- */
 
@@ -33,10 +34,13 @@ static struct fs_polled *place_of(struct fs_poller *poller, int descriptor)
 static struct fs_polled *make_place(struct fs_poller *poller)
 {
     if (poller->count < FS_POLLED_MOST) return &poller->among[poller->count++];
-    struct fs_polled *silent = &poller->among[0];
-    for (int i = 1; i < poller->count; i++)
-        if (poller->among[i].told < silent->told) silent = &poller->among[i];
-    return silent->told < poller->turn ? silent : NULL;
+    struct fs_polled *silent = NULL;
+    for (int i = 0; i < poller->count; i++) {
+        struct fs_polled *one = &poller->among[i];
+        if (one->by_edges && one->unsettled) continue; /* nobody has asked yet for what comes next */
+        if (silent == NULL || one->told < silent->told) silent = one;
+    }
+    return silent != NULL && silent->told < poller->turn ? silent : NULL;
 }
 
 static int may_lack_token(const struct fs_poller *poller, const struct fs_connection *connection, int descriptor)
@@ -56,8 +60,48 @@ int fs_poller_note(struct fs_poller *poller, int descriptor)
         atomic_store(&connection->record->uncounted, 1); /* its loop asks for tokens, too */
         return 0;
     }
-    *place = (struct fs_polled){connection, atomic_load(&connection->generation), descriptor, 1, poller->turn};
+    *place = (struct fs_polled){.connection = connection,
+                                .generation = atomic_load(&connection->generation),
+                                .descriptor = descriptor,
+                                .unsettled = 1,
+                                .told = poller->turn};
     return 1;
+}
+
+static int settle_edge(struct fs_poller *poller, struct fs_connection *connection, int descriptor, int flags)
+{
+    return fs_carry_settle_edge(connection, descriptor, flags | fs_seats_flags(&poller->seats, descriptor),
+                                fs_seats_edge(&poller->seats, descriptor));
+}
+
+/* What the program is about to hear of covers the news that come meanwhile. */
+static void ask_at_once(struct fs_poller *poller, struct fs_connection *connection, int descriptor)
+{
+    int result = 1;
+    for (int i = 0; i < MOST_NEWS && result == 1; i++) {
+        fs_seats_tell_edge(&poller->seats, descriptor);
+        result = settle_edge(poller, connection, descriptor, 0);
+    }
+    if (result != 0) fs_connection_watch(connection, descriptor); /* somebody is stopped within: tokens for good */
+}
+
+void fs_poller_tell_edge(struct fs_poller *poller, int descriptor, int at_once)
+{
+    struct fs_connection *connection = fs_table_find(descriptor);
+    if (connection == NULL || fs_seats_edge(&poller->seats, descriptor) == NULL) return;
+    fs_seats_tell_edge(&poller->seats, descriptor);
+    if (!fs_carry_is_attached(connection)) return;
+    struct fs_polled *place = place_of(poller, descriptor);
+    if (place == NULL) place = make_place(poller);
+    if (place != NULL)
+        *place = (struct fs_polled){.connection = connection,
+                                    .generation = atomic_load(&connection->generation),
+                                    .descriptor = descriptor,
+                                    .unsettled = 1,
+                                    .by_edges = 1,
+                                    .told = poller->turn};
+    if (at_once || (place == NULL && !fs_seats_has_bit(&poller->seats, descriptor)))
+        ask_at_once(poller, connection, descriptor);
 }
 
 void fs_poller_drop(struct fs_poller *poller, int descriptor)
@@ -68,20 +112,30 @@ void fs_poller_drop(struct fs_poller *poller, int descriptor)
 
 /* ---- looking ---- */
 
-/* With the connection entered. */
-static int has_data(const struct fs_connection *connection)
+/* With the connection entered.  edge: NULL: any data. */
+static int has_news(const struct fs_connection *connection, const struct fs_edge *edge)
 {
     const struct fs_record *record = connection->record;
     const struct fs_end *end = connection->end;
-    return end != NULL && !fs_record_is_plain(record) && fs_switch_reads_ring(record, end) && fs_end_has_data(end);
+    return end != NULL && !fs_record_is_plain(record) && fs_switch_reads_ring(record, end) &&
+           fs_edge_has_news(edge, record, end);
 }
 
-static int shows_data(const struct fs_polled *one)
+static const struct fs_edge *edge_of(const struct fs_polled *one) { return one->by_edges ? &one->edge : NULL; }
+
+static int shows_news(struct fs_connection *connection, int descriptor, const struct fs_edge *edge)
 {
-    if (!fs_connection_enter(one->connection, one->descriptor)) return 0;
-    int found = has_data(one->connection);
-    fs_connection_exit(one->connection);
+    if (!fs_connection_enter(connection, descriptor)) return 0;
+    int found = has_news(connection, edge);
+    fs_connection_exit(connection);
     return found;
+}
+
+static void take_edge(const struct fs_poller *poller, struct fs_polled *one)
+{
+    const struct fs_edge *edge = fs_seats_edge(&poller->seats, one->descriptor);
+    one->by_edges = edge != NULL;
+    if (edge != NULL) one->edge = *edge;
 }
 
 int fs_poller_look(struct fs_poller *poller, int *ready)
@@ -93,7 +147,8 @@ int fs_poller_look(struct fs_poller *poller, int *ready)
             fs_poller_drop(poller, one->descriptor);
             continue;
         }
-        if (shows_data(one)) {
+        take_edge(poller, one);
+        if (shows_news(one->connection, one->descriptor, edge_of(one))) {
             one->told = poller->turn;
             one->unsettled = 1;
             ready[found++] = one->descriptor;
@@ -106,13 +161,14 @@ int fs_poller_look(struct fs_poller *poller, int *ready)
 int fs_poller_settle(struct fs_poller *poller, int *ready)
 {
     int found = 0;
+    poller->pressing = 0;
     for (int i = 0; i < poller->count; i++) {
         struct fs_polled *one = &poller->among[i];
         if (!one->unsettled || !is_still(one) || fs_seats_has_bit(&poller->seats, one->descriptor)) continue;
-        int flags = FS_AT_ONCE | fs_seats_flags(&poller->seats, one->descriptor);
-        int result = fs_carry_settle(one->connection, one->descriptor, flags);
+        int result = settle_edge(poller, one->connection, one->descriptor, FS_AT_ONCE);
         if (result == 0) one->unsettled = 0;
-        if (result != 1) continue; /* who is at work there leaves at least a token */
+        if (result < 0 && one->by_edges) poller->pressing = 1;
+        if (result != 1) continue; /* who is at work there leaves at least a token; an old one is no edge */
         one->told = poller->turn;
         ready[found++] = one->descriptor;
     }
@@ -122,7 +178,7 @@ int fs_poller_settle(struct fs_poller *poller, int *ready)
 /* ---- waiting a moment ---- */
 
 struct wait {
-    const struct fs_connection *far[FS_POLLED_MOST], *near[FS_POLLED_MOST];
+    const struct fs_polled *far[FS_POLLED_MOST], *near[FS_POLLED_MOST];
     int far_count, near_count;
     double spin_us;
 };
@@ -140,21 +196,23 @@ static void enter_all(struct wait *wait, const struct fs_polled *among, int coun
             continue;
         }
         if (end->limits.spin_us > wait->spin_us) wait->spin_us = end->limits.spin_us;
-        if (fs_end_is_elsewhere(end)) wait->far[wait->far_count++] = connection;
-        else wait->near[wait->near_count++] = connection;
+        if (fs_end_is_elsewhere(end)) wait->far[wait->far_count++] = &among[i];
+        else wait->near[wait->near_count++] = &among[i];
     }
 }
 
 static void exit_all(const struct wait *wait)
 {
-    for (int i = 0; i < wait->far_count; i++) fs_connection_exit((struct fs_connection *)wait->far[i]);
-    for (int i = 0; i < wait->near_count; i++) fs_connection_exit((struct fs_connection *)wait->near[i]);
+    for (int i = 0; i < wait->far_count; i++) fs_connection_exit(wait->far[i]->connection);
+    for (int i = 0; i < wait->near_count; i++) fs_connection_exit(wait->near[i]->connection);
 }
 
-static int has_any(const struct fs_connection *const *connections, int count)
+static int has_any(const struct fs_polled *const *among, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (fs_end_has_data(connections[i]->end)) return 1;
+    for (int i = 0; i < count; i++) {
+        const struct fs_connection *connection = among[i]->connection;
+        if (fs_edge_has_news(edge_of(among[i]), connection->record, connection->end)) return 1;
+    }
     return 0;
 }
 
@@ -200,23 +258,27 @@ int fs_poller_await(struct fs_poller *poller, const struct fs_polled *among, int
 
 /* ---- what the kernel tells ---- */
 
-static int shows_readable(int descriptor)
+static int shows(int descriptor, short events)
 {
-    struct pollfd one = {descriptor, POLLIN, 0};
+    struct pollfd one = {descriptor, events, 0};
     return poll(&one, 1, 0) > 0;
 }
 
-int fs_polling_is_stale(int descriptor, int flags)
+static int is_stale(int descriptor, int flags, const struct fs_edge *edge)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
-    if (connection == NULL || !fs_carry_is_attached(connection)) return 0;
-    if (!fs_connection_enter(connection, descriptor)) return 0;
-    int found = has_data(connection);
-    fs_connection_exit(connection);
-    if (found) return 0;
-    int result = fs_carry_settle(connection, descriptor, flags);
+    if (connection == NULL || !fs_carry_is_attached(connection) || shows_news(connection, descriptor, edge)) return 0;
+    int result = fs_carry_settle_edge(connection, descriptor, flags, edge);
     if (result != 0) return result > 0 ? 0 : result;
-    return !shows_readable(descriptor);
+    /* what he was told of keeps its tokens on TCP */
+    return !shows(descriptor, edge != NULL && shows_news(connection, descriptor, NULL) ? POLLRDHUP : POLLIN);
+}
+
+int fs_polling_is_stale(int descriptor, int flags) { return is_stale(descriptor, flags, NULL); }
+
+int fs_poller_is_edge_stale(struct fs_poller *poller, int descriptor)
+{
+    return is_stale(descriptor, fs_seats_flags(&poller->seats, descriptor), fs_seats_edge(&poller->seats, descriptor));
 }
 
 /* With the reader's lock. */

@@ -12,6 +12,7 @@
 
 #include "attach.h"
 #include "connection.h"
+#include "edge.h"
 #include "seats.h"
 
 enum { FS_POLLED_MOST = 32 };
@@ -21,14 +22,17 @@ struct fs_polled {
     struct fs_connection *connection;
     uint32_t generation;
     int descriptor;
-    int unsettled; /* its program may have read since: a token may be left over */
-    uint64_t told; /* the poller's turn that last found something there */
+    int unsettled; /* its program may have read since: a token may be left over, or a token or bit is to be asked for */
+    int by_edges;
+    struct fs_edge edge; /* as the seat had it at the last look */
+    uint64_t told;       /* the poller's turn that last found something there */
 };
 
 /* Its owner keeps other threads out, but from what the calls say. */
 struct fs_poller {
     struct fs_polled among[FS_POLLED_MOST];
     int count;
+    int pressing; /* there may be news that nobody will tell: it looks again soon */
     uint64_t turn;
     struct fs_spin spin;
     struct fs_yielding yield;
@@ -37,6 +41,16 @@ struct fs_poller {
 
 #define FS_POLLER_NEW ((struct fs_poller){.spin = {.success = 1.0f}})
 
+/* For the next object in its place, behind fs_seats_end(): threads may be within the kernel's wait still. */
+static inline void fs_poller_begin_anew(struct fs_poller *poller)
+{
+    poller->count = poller->pressing = 0;
+    poller->turn = 0;
+    poller->spin.success = 1.0f;
+    poller->spin.skipped = 0;
+    poller->yield.rest = 0;
+}
+
 /* Whether a connection of this process ever had memory.  Before that a poller asks the kernel alone. */
 static inline int fs_polling_is_due(void) { return atomic_load_explicit(&fs_attached_ever, memory_order_relaxed); }
 
@@ -44,11 +58,14 @@ static inline int fs_polling_is_due(void) { return atomic_load_explicit(&fs_atta
  * longest.  Others than connections with memory are left out.  0: it is not looked at, and a loop may have heard of what is
  * unread there (fs_carry_show()). */
 int fs_poller_note(struct fs_poller *poller, int descriptor);
+/* An edge is told: what comes from now on is news.  Called before the program hears of it.  at_once: other threads sleep, and
+ * must hear of what comes though this one may not come back. */
+void fs_poller_tell_edge(struct fs_poller *poller, int descriptor, int at_once);
 void fs_poller_drop(struct fs_poller *poller, int descriptor);
 
 /* The numbers whose rings have something, at most FS_POLLED_MOST.  How many. */
 int fs_poller_look(struct fs_poller *poller, int *ready);
-/* Before a sleep: those that turn out to have something.  The others are armed, and no token of theirs is left.  Those with
+/* Before a sleep: those that turn out to have something, or news.  The others are armed, and no token of theirs is left.  Those with
  * a bit are left to the loop. */
 int fs_poller_settle(struct fs_poller *poller, int *ready);
 /* Waits a moment for one of them, without the interpreter's lock: spins where the other end runs on another core, hands the
@@ -59,6 +76,8 @@ int fs_poller_await(struct fs_poller *poller, const struct fs_polled *among, int
  * the number is no connection with memory.  -EBUSY: with FS_AT_ONCE, another thread reads there at this moment.  `flags`:
  * those of fs_seats_flags(), too. */
 int fs_polling_is_stale(int descriptor, int flags);
+/* The same of an edge: the kernel's may tell of a token alone.  Where bytes are unread that it was told of, it is so. */
+int fs_poller_is_edge_stale(struct fs_poller *poller, int descriptor);
 
 /* Before an edge is told on: what comes from now on has one of its own, though the program may read nothing.  The connection
  * is watched (fs_connection_watch()). */

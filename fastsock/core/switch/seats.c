@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "carry.h"
+#include "edge.h"
 #include "loop.h"
 #include "table.h"
 #include "waiting.h"
@@ -44,7 +45,8 @@ static void vacate(struct fs_seats *seats, struct fs_seat *seat, int descriptor)
     if (seat->connection == NULL) return;
     if (seat->slot >= 0) fs_loop_leave(seats->loop, seat->slot);
     else count_as_listener(seat, descriptor, -1);
-    *seat = (struct fs_seat){NULL, 0, FS_HEARS_ANY};
+    free(seat->edge);
+    *seat = (struct fs_seat){NULL, 0, FS_HEARS_ANY, NULL};
 }
 
 static void give_up_bit(struct fs_seats *seats, struct fs_seat *seat, int descriptor)
@@ -60,6 +62,7 @@ static void take_over(struct fs_seats *seats)
 {
     if (is_mine(seats)) return;
     seats->process = fs_generation();
+    atomic_store(&seats->asking, 0);
     if (seats->places == NULL) return;
     if (seats->loop != NULL) fs_loop_free(seats->loop);
     if (seats->dropped != NULL) fs_loop_free(seats->dropped);
@@ -83,7 +86,7 @@ static int is_of(const struct fs_seat *seat, struct fs_connection *connection)
 static int take_bit(struct fs_seats *seats, struct fs_seat *seat, int descriptor)
 {
     if (seats->loop == NULL || !fs_carry_is_attached(seat->connection)) return 0;
-    int slot = fs_loop_join(seats->loop, seat->connection, descriptor);
+    int slot = fs_loop_join(seats->loop, seat->connection, descriptor, seat->edge);
     if (slot < 0) return 0;
     count_as_listener(seat, descriptor, -1); /* from now on the bit is asked for */
     seat->slot = slot;
@@ -98,9 +101,10 @@ int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearin
         return 0;
     }
     take_over(seats);
-    if (!make_room(seats, descriptor)) return fs_carry_is_attached(connection);
+    int by_edges = hearing == FS_HEARS_EDGES;
+    if (!make_room(seats, descriptor)) return by_edges ? -ENOMEM : fs_carry_is_attached(connection);
     struct fs_seat *seat = &seats->places[descriptor];
-    if (is_of(seat, connection)) {
+    if (is_of(seat, connection) && !by_edges && seat->edge == NULL) {
         int had_bit = seat->slot >= 0;
         if (had_bit && hearing == FS_HEARS_ANY) return 0;
         give_up_bit(seats, seat, descriptor);
@@ -108,10 +112,13 @@ int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearin
         return had_bit;
     }
     vacate(seats, seat, descriptor);
-    *seat = (struct fs_seat){connection, atomic_load(&connection->generation), (int)hearing};
+    struct fs_edge *edge = by_edges ? calloc(1, sizeof *edge) : NULL;
+    if (by_edges && edge == NULL) return -ENOMEM;
+    *seat = (struct fs_seat){connection, atomic_load(&connection->generation),
+                             by_edges ? (int)FS_HEARS_ANY : (int)hearing, edge};
     count_as_listener(seat, descriptor, 1);
     /* who sleeps in the loop would not hear of what is unread */
-    if (hearing == FS_HEARS_ANY && seats->sleepers == 0 && take_bit(seats, seat, descriptor)) return 0;
+    if (seat->slot == FS_HEARS_ANY && seats->sleepers == 0 && take_bit(seats, seat, descriptor)) return 0;
     return fs_carry_is_attached(connection);
 }
 
@@ -128,12 +135,33 @@ int fs_seats_next(const struct fs_seats *seats, int descriptor)
     return -1;
 }
 
+/* Whose connection has the number still; or NULL. */
+static const struct fs_seat *seat_of(const struct fs_seats *seats, int descriptor)
+{
+    if (descriptor >= seats->room || seats->places[descriptor].connection == NULL) return NULL;
+    const struct fs_seat *seat = &seats->places[descriptor];
+    return is_of(seat, seat->connection) && fs_table_find(descriptor) == seat->connection ? seat : NULL;
+}
+
 int fs_seats_flags(const struct fs_seats *seats, int descriptor)
 {
-    if (descriptor >= seats->room || seats->places[descriptor].connection == NULL) return 0;
-    const struct fs_seat *seat = &seats->places[descriptor];
-    if (!is_of(seat, seat->connection) || fs_table_find(descriptor) != seat->connection) return 0;
-    return seat->slot >= 0 ? FS_BY_BIT : FS_COUNTED;
+    const struct fs_seat *seat = seat_of(seats, descriptor);
+    return seat == NULL ? 0 : seat->slot >= 0 ? FS_BY_BIT : FS_COUNTED;
+}
+
+const struct fs_edge *fs_seats_edge(const struct fs_seats *seats, int descriptor)
+{
+    const struct fs_seat *seat = seat_of(seats, descriptor);
+    return seat == NULL ? NULL : seat->edge;
+}
+
+void fs_seats_tell_edge(struct fs_seats *seats, int descriptor)
+{
+    const struct fs_seat *seat = seat_of(seats, descriptor);
+    if (seat == NULL || seat->edge == NULL || !fs_connection_enter(seat->connection, descriptor)) return;
+    const struct fs_end *end = seat->connection->end;
+    if (end != NULL) fs_edge_tell(seat->edge, seat->connection->record, end);
+    fs_connection_exit(seat->connection);
 }
 
 /* ---- the loop ---- */
@@ -144,7 +172,7 @@ int fs_seats_told(struct fs_seats *seats, int descriptor)
     struct fs_seat *seat = &seats->places[descriptor];
     if (seat->slot >= 0) fs_loop_heat(seats->loop, seat->slot, 0);
     if (seat->slot != FS_HEARS_ANY || seats->never || !fs_carry_is_attached(seat->connection)) return 0;
-    if (seats->loop == NULL) return ++seats->told >= LOOP_PAYS;
+    if (seats->loop == NULL) return ++seats->told >= LOOP_PAYS && atomic_load(&seats->asking) == 0;
     take_bit(seats, seat, descriptor);
     return 0;
 }
@@ -192,10 +220,13 @@ void fs_seats_end(struct fs_seats *seats)
         fs_loop_free(seats->loop); /* the page alone: the rest is the parent's */
         seats->loop = NULL;
     }
+    for (int i = 0; i < seats->room; i++) free(seats->places[i].edge); /* of a child's, too */
     free(seats->places);
     seats->places = NULL;
     seats->room = 0;
     seats->bell = 0;
+    seats->process = seats->told = 0;
+    seats->never = seats->unshown = 0; /* for the next object in its place; `asking` goes on */
 }
 
 int fs_seats_moved(struct fs_seats *seats)
@@ -235,4 +266,9 @@ void fs_seats_awake(struct fs_seats *seats, struct fs_loop *asleep, int rung)
     fs_loop_awake(asleep, rung);
     seats->sleepers--;
     free_unused(seats);
+}
+
+void fs_seats_pass_on(struct fs_seats *seats)
+{
+    if (seats->loop != NULL && seats->sleepers > 0) fs_loop_pass_on(seats->loop);
 }

@@ -287,11 +287,12 @@ void fs_tokens_begin_again(struct fs_end *end, int left)
         if (atomic_compare_exchange_weak(word, &seen, (seen | wanted) & kept)) break;
 }
 
-static int has_moved(const struct fs_connection *connection, struct fs_end *end)
+static int has_moved(const struct fs_connection *connection, struct fs_end *end, const struct fs_edge *edge)
 {
     ssize_t used = fs_ring_used(&end->in);
     if (used < 0) return -EPROTO;
-    return used > 0 || atomic_load(&fs_words_in(end)->seq) != connection->record->rseq;
+    if (atomic_load(&fs_words_in(end)->seq) != connection->record->rseq) return 1;
+    return edge == NULL ? used > 0 : fs_edge_has_news(edge, connection->record, end);
 }
 
 /* Takes so many that were sent since X, and waits a moment for one that its sender has counted and not sent yet. */
@@ -311,36 +312,42 @@ static int take_counted(struct fs_connection *connection, struct fs_end *end, in
 }
 
 static int settle(struct fs_connection *connection, struct fs_end *end, int descriptor, uint64_t wishes,
-                  uint64_t patience_ns)
+                  uint64_t patience_ns, const struct fs_edge *edge)
 {
-    int moved = has_moved(connection, end);
+    int moved = has_moved(connection, end, edge);
     if (moved != 0) return moved;
     uint64_t counted = count_of(atomic_load(&fs_words_in(end)->tokens));
     int error = arm(connection, end, descriptor, wishes);
     if (error != 0) return error;
     /* what came before the wish could be seen has no token of its own: the one that is there must speak for it */
-    moved = has_moved(connection, end);
-    if (moved != 0) return moved;
+    moved = has_moved(connection, end, edge);
+    if (moved != 0 || (edge != NULL && fs_end_has_data(end))) return moved;
     error = take_counted(connection, end, descriptor, counted, patience_ns);
-    return error < 0 ? error : has_moved(connection, end);
+    return error < 0 ? error : has_moved(connection, end, edge);
 }
 
 int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
-    return settle(connection, end, descriptor, FS_TOKEN_WANTED, 0);
+    return settle(connection, end, descriptor, FS_TOKEN_WANTED, 0, NULL);
 }
 
 int fs_tokens_settle_behind(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
-    return settle(connection, end, descriptor, FS_TOKEN_WANTED, BEHIND_PATIENCE_NS);
+    return settle(connection, end, descriptor, FS_TOKEN_WANTED, BEHIND_PATIENCE_NS, NULL);
 }
 
 /* Whoever sleeps until a token comes has said so before he asked for it: what is taken from him is asked for again. */
-int fs_tokens_settle_by_bit(struct fs_connection *connection, struct fs_end *end, int descriptor)
+static uint64_t wishes_by_bit(const struct fs_record *record, const struct fs_end *end)
 {
-    const struct fs_record *record = connection->record;
     int others = atomic_load(&record->listeners) != 0 || atomic_load(&record->uncounted) || fs_end_is_watched(end);
-    return settle(connection, end, descriptor, FS_BIT_WANTED | (others ? FS_TOKEN_WANTED : 0), 0);
+    return FS_BIT_WANTED | (others ? FS_TOKEN_WANTED : 0);
+}
+
+int fs_tokens_settle_poller(struct fs_connection *connection, struct fs_end *end, int descriptor, int by_bit,
+                            const struct fs_edge *edge)
+{
+    uint64_t wishes = by_bit ? wishes_by_bit(connection->record, end) : FS_TOKEN_WANTED;
+    return settle(connection, end, descriptor, wishes, 0, edge);
 }
 
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor)

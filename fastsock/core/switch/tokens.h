@@ -9,6 +9,7 @@
 #define FASTSOCK_TOKENS_H
 
 #include "connection.h"
+#include "edge.h"
 
 extern const struct fs_signals fs_token_signals; /* of an end whose `owner` is the connection */
 
@@ -36,8 +37,10 @@ int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int d
 /* The same behind a receive that took all there was, for an exact watcher: he must not hear of what was read.  So it waits
  * a moment for a token that its sender is about to send. */
 int fs_tokens_settle_behind(struct fs_connection *connection, struct fs_end *end, int descriptor);
-/* The same for a loop that hears by its bit, and watches the descriptor too.  Its place stands in the segment. */
-int fs_tokens_settle_by_bit(struct fs_connection *connection, struct fs_end *end, int descriptor);
+/* The same for a poller.  by_bit: for a loop that hears by its bit, and watches the descriptor too.  Its place stands in the
+ * segment.  edge: of who watches edges: what he was told of may be unread still, and then keeps its tokens. */
+int fs_tokens_settle_poller(struct fs_connection *connection, struct fs_end *end, int descriptor, int by_bit,
+                            const struct fs_edge *edge);
 /* With bytes unread in the ring, for an exact watcher: one token stays, and the next byte brings another one. */
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor);
 

@@ -91,23 +91,34 @@ static int can_go_on(const struct fs_record *record, const struct fs_end *end)
     return fs_distance(fs_moved(&record->received), atomic_load(&words->x)) <= 0;
 }
 
-/* With the reader's lock.  1: there is something to read; 0: the descriptor will show it. */
+/* The same for who watches edges.  The kernel tells of what comes on TCP.  Of a ring whose bytes lie behind unread ones on
+ * TCP nobody tells: -EBUSY. */
+static int has_edge(const struct fs_record *record, const struct fs_end *end, const struct fs_edge *edge)
+{
+    uint32_t carried_out = atomic_load(&record->rseq);
+    if (atomic_load(&fs_words_in(end)->seq) == carried_out) return 0;
+    if (fs_edge_has_news(edge, record, end)) return 1;
+    return (carried_out & 1) != 0 ? 0 : -EBUSY;
+}
+
+/* With the reader's lock.  1: there is something to read; 0: the descriptor will show it; -EBUSY: of an edge. */
 static int settle(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
-                  int by_bit)
+                  int by_bit, const struct fs_edge *edge)
 {
     for (int i = 0; i < MOST_CHANGES; i++) {
         fs_switch_catch_up(connection, end, descriptor);
-        if (!fs_switch_reads_ring(record, end)) return can_go_on(record, end);
-        int moved = (by_bit ? fs_tokens_settle_by_bit : fs_tokens_settle)(connection, end, descriptor);
+        if (!fs_switch_reads_ring(record, end))
+            return edge == NULL ? can_go_on(record, end) : has_edge(record, end, edge);
+        int moved = fs_tokens_settle_poller(connection, end, descriptor, by_bit, edge);
         if (moved == 0) return 0;
-        if (moved < 0 || fs_end_has_data(end)) return 1;
+        if (moved < 0 || fs_edge_has_news(edge, record, end)) return 1;
     }
     return 1;
 }
 
 /* Before a sleep until there is something to read.  1: there is; 0: the descriptor will show it; -EBUSY. */
 static int prepare_reader(struct fs_connection *connection, int descriptor, struct fs_record *record,
-                          uint64_t patience_ns, int by_bit)
+                          uint64_t patience_ns, int by_bit, const struct fs_edge *edge)
 {
     int result = fs_lock(&record->receiver, patience_ns);
     if (result != 0) return result;
@@ -117,7 +128,7 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
         fs_switch_mend_reader(record, descriptor);
         if (!fs_identity_holds(connection, descriptor)) result = -EBADF;
         else if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
-        else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor, by_bit);
+        else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor, by_bit, edge);
     }
     fs_unlock(&record->receiver);
     return result;
@@ -177,7 +188,7 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
     struct fs_record *record = connection->record;
     if (what == FS_READABLE) atomic_fetch_add(&record->listeners, 1);
     int ready = what == FS_WRITABLE ? prepare_writer(connection, descriptor, record)
-                                    : prepare_reader(connection, descriptor, record, LOCK_PATIENCE_NS, 0);
+                                    : prepare_reader(connection, descriptor, record, LOCK_PATIENCE_NS, 0, NULL);
     struct fs_end *end = connection->end;
     int result = 0;
     if (ready == 0) {
@@ -204,7 +215,7 @@ int fs_carry_wait_behind(struct fs_connection *connection, int descriptor)
     return count < 0 ? -errno : list[0].revents != 0;
 }
 
-int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
+int fs_carry_settle_edge(struct fs_connection *connection, int descriptor, int flags, const struct fs_edge *edge)
 {
     if (!fs_connection_enter(connection, descriptor)) return 1;
     struct fs_record *record = connection->record;
@@ -213,9 +224,14 @@ int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
     int ready = fs_record_is_plain(record)
                     ? 0
                     : prepare_reader(connection, descriptor, record, flags & FS_AT_ONCE ? 0 : LOCK_PATIENCE_NS,
-                                     (flags & FS_BY_BIT) != 0);
+                                     (flags & FS_BY_BIT) != 0, edge);
     fs_connection_exit(connection);
     return ready == -EBADF ? 0 : ready; /* what the kernel says of another file is right */
+}
+
+int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
+{
+    return fs_carry_settle_edge(connection, descriptor, flags, NULL);
 }
 
 struct fs_end *fs_carry_hold(struct fs_connection *connection, int descriptor, struct fs_record **record)

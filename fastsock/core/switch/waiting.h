@@ -4,6 +4,7 @@
 #define FASTSOCK_SWITCH_WAITING_H
 
 #include "connection.h"
+#include "edge.h"
 #include "stream/end.h"
 
 int fs_carry_look(struct fs_connection *connection, int descriptor, int what); /* with the interpreter's lock: 1 or 0 */
@@ -26,6 +27,9 @@ int fs_carry_wait_behind(struct fs_connection *connection, int descriptor);
  * 0: the number becomes readable when there is.  -EBUSY: with FS_AT_ONCE, somebody is at work there: look again.
  * Room for writing is what the kernel says of the number, always: a full ring is spilled to TCP. */
 int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags);
+/* The same for who watches edges (NULL: he does not): 1: there are news.  -EBUSY: also where only a look will tell of what
+ * comes next: he looks again soon. */
+int fs_carry_settle_edge(struct fs_connection *connection, int descriptor, int flags, const struct fs_edge *edge);
 /* Of `flags`, too.  BY_BIT: the caller is the loop that has joined the connection (loop.h).  COUNTED: it said by
  * fs_carry_listen() that it sleeps on the number.  Where somebody does who has not said so, tokens come for good. */
 enum { FS_BY_BIT = 64, FS_COUNTED = 128 };

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pair pair = pair_attached(4096);
     struct fs_loop *loop = fs_loop_make(&error);
     CHECK(loop != NULL);
-    int slot = fs_loop_join(loop, pair.end[0], pair.fd[0]);
+    int slot = fs_loop_join(loop, pair.end[0], pair.fd[0], NULL);
     CHECK(slot >= 0);
     struct fs_switch_words *words = fs_words_in(pair.end[0]->end);
     const uint64_t id = atomic_load(&words->loop);
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         default:
             fs_loop_leave(loop, op & 64 ? slot : (int)take(&data, end, 4));
-            if (op & 64) slot = fs_loop_join(loop, pair.end[0], pair.fd[0]);
+            if (op & 64) slot = fs_loop_join(loop, pair.end[0], pair.fd[0], NULL);
         }
     }
     munmap(page, sizeof *page);

@@ -35,7 +35,7 @@ static struct fs_loop *make_loop(void)
 
 static int join(struct fs_loop *loop, struct pair *pair, int side)
 {
-    int slot = fs_loop_join(loop, pair->end[side], pair->fd[side]);
+    int slot = fs_loop_join(loop, pair->end[side], pair->fd[side], NULL);
     CHECK(slot >= 0);
     return slot;
 }
@@ -148,7 +148,7 @@ TEST(second_loop_at_a_connection_hears_by_tokens, 0)
     struct pair pair = pair_attached(4096);
     struct fs_loop *loop = make_loop(), *second = make_loop();
     int slot = join(loop, &pair, 0);
-    CHECK_EQUAL(fs_loop_join(second, pair.end[0], pair.fd[0]), -EBUSY);
+    CHECK_EQUAL(fs_loop_join(second, pair.end[0], pair.fd[0], NULL), -EBUSY);
     make_known(loop, &pair, 0, slot);
     fs_carry_listen(pair.end[0], pair.fd[0], 1);
     for (int i = 0; i < 20; i++) { /* whichever of them settles last, both are told */
@@ -212,16 +212,16 @@ TEST(connection_that_is_not_attached_or_closed_joins_no_loop, 0)
 {
     struct pair pair = pair_both(4096);
     struct fs_loop *loop = make_loop();
-    CHECK_EQUAL(fs_loop_join(loop, pair.end[0], pair.fd[0]), -EAGAIN);
+    CHECK_EQUAL(fs_loop_join(loop, pair.end[0], pair.fd[0], NULL), -EAGAIN);
     CHECK_EQUAL(pair_offer(&pair), 0);
-    CHECK_EQUAL(fs_loop_join(loop, pair.end[1], pair.fd[1]), -EAGAIN);
+    CHECK_EQUAL(fs_loop_join(loop, pair.end[1], pair.fd[1], NULL), -EAGAIN);
     CHECK_EQUAL(pair_join(&pair), 0);
     CHECK_EQUAL(fs_attach_progress(pair.end[1], pair.fd[1]), 1);
     int slot = join(loop, &pair, 0), fd = pair.fd[0];
     pair_close(&pair, 0);
     CHECK_EQUAL(looks(loop), 0);
     fs_loop_leave(loop, slot);
-    CHECK_EQUAL(fs_loop_join(loop, pair.end[0], fd), -EBADF);
+    CHECK_EQUAL(fs_loop_join(loop, pair.end[0], fd, NULL), -EBADF);
     fs_loop_free(loop);
     close_both(&pair);
 }
@@ -281,7 +281,7 @@ TEST(forked_child_does_not_own_its_parents_loop_and_asks_for_loops_anew, NEEDS_P
         CHECK_EQUAL(fs_ring_known(), 0);
         CHECK_EQUAL(fs_loop_look(loop, numbers, MOST, 0), -ECHILD);
         CHECK_EQUAL(fs_loop_sleep(loop, numbers, MOST, 0), -ECHILD);
-        CHECK_EQUAL(fs_loop_join(loop, pair.end[0], pair.fd[0]), -ECHILD);
+        CHECK_EQUAL(fs_loop_join(loop, pair.end[0], pair.fd[0], NULL), -ECHILD);
         CHECK_EQUAL(fs_loop_descriptor(loop), -1);
         fs_loop_free(loop);
         pair_close(&pair, 0);

@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -836,6 +837,98 @@ static void peek_parts_there(int number)
     await_end(number);
 }
 
+static int waits_for(int epoll, uint32_t events, int limit_ms)
+{
+    struct epoll_event told[4];
+    int count = epoll_wait(epoll, told, 4, limit_ms);
+    return count == 1 && told[0].events == events && told[0].data.u64 == 5;
+}
+
+static void edge_here(int number)
+{
+    int epoll = epoll_create1(0), unread = 0;
+    struct epoll_event event = {EPOLLIN | EPOLLRDHUP | EPOLLET, {.u64 = 5}}, told[4];
+    epoll_ctl(epoll, EPOLL_CTL_ADD, number, &event);
+    say("at first", epoll_wait(epoll, told, 4, 0));
+    for (int i = 0; i < 300; i++) {
+        put(number, "z");
+        if (!waits_for(epoll, EPOLLIN, 5000)) die("edge");
+        if (epoll_wait(epoll, told, 4, i % 7 == 0) != 0) die("told twice");
+        put(number, "z");
+        if (!waits_for(epoll, EPOLLIN, 5000)) die("an edge while bytes are unread");
+        get(number, i % 3 == 0 ? 1 : 2);
+        unread += i % 3 == 0;
+        if (i % 10 == 0 && epoll_wait(epoll, told, 4, 1) != 0) die("nothing new is there");
+    }
+    say("modify", epoll_ctl(epoll, EPOLL_CTL_MOD, number, &event));
+    say("told again", waits_for(epoll, EPOLLIN, 5000));
+    say("once", epoll_wait(epoll, told, 4, 20));
+    get(number, (size_t)unread);
+    put(number, "z");
+    for (int there = 0; there < 1;) ioctl(number, FIONREAD, &there);
+    get(number, 1);
+    say("read before it is told", epoll_wait(epoll, told, 4, 20));
+    event.events |= EPOLLOUT;
+    say("modify", epoll_ctl(epoll, EPOLL_CTL_MOD, number, &event));
+    say("room", waits_for(epoll, EPOLLOUT, 5000));
+    put(number, "z");
+    say("bytes and room", waits_for(epoll, EPOLLIN | EPOLLOUT, 5000));
+    get(number, 1);
+    put(number, "q");
+    say("the end", waits_for(epoll, EPOLLIN | EPOLLOUT | EPOLLRDHUP, 5000));
+    say("once", epoll_wait(epoll, told, 4, 20));
+}
+
+static void edge_there(int number)
+{
+    char byte;
+    while (recv(number, &byte, 1, 0) == 1 && byte == 'z') put(number, "z");
+    shutdown(number, SHUT_WR);
+    await_end(number);
+}
+
+/* ---- two threads wait in one object, and the first to be told does not come back ---- */
+
+static sem_t were_told, may_go;
+static int shared_epoll;
+
+static void *wait_once(void *unused)
+{
+    struct epoll_event told[4];
+    (void)unused;
+    if (epoll_wait(shared_epoll, told, 4, 5000) != 1) die("a thread that sleeps was not told");
+    sem_post(&were_told);
+    sem_wait(&may_go);
+    return NULL;
+}
+
+static void wait_by_two(int number, uint32_t events)
+{
+    pthread_t threads[2];
+    struct epoll_event event = {events, {.u64 = 5}};
+    sem_init(&were_told, 0, 0);
+    sem_init(&may_go, 0, 0);
+    shared_epoll = epoll_create1(0);
+    epoll_ctl(shared_epoll, EPOLL_CTL_ADD, number, &event);
+    for (int i = 0; i < 60; i++) {
+        for (int j = 0; j < 2; j++) pthread_create(&threads[j], NULL, wait_once, NULL);
+        if (i % 2 == 0) usleep(2000); /* mostly both sleep by now */
+        put(number, "z");
+        sem_wait(&were_told);
+        put(number, "z");
+        sem_wait(&were_told);
+        for (int j = 0; j < 2; j++) sem_post(&may_go);
+        for (int j = 0; j < 2; j++) pthread_join(threads[j], NULL);
+        get(number, 2);
+    }
+    say("both were told", 1);
+}
+
+static void two_by_edges_here(int number) { wait_by_two(number, EPOLLIN | EPOLLET); }
+static void two_by_edges_there(int number) { edge_there(number); }
+static void two_by_level_here(int number) { wait_by_two(number, EPOLLIN); }
+static void two_by_level_there(int number) { edge_there(number); }
+
 /* ---- */
 
 struct scene {
@@ -850,6 +943,7 @@ static const struct scene scenes[] = {
     SCENE(vfork),        SCENE(stdio), SCENE(passing),   SCENE(killed),      SCENE(options), SCENE(file),
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
+    SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level),
 };
 
 int main(int count, char **arguments)
