@@ -80,6 +80,15 @@ def test_what_a_thread_sends_while_another_one_closes_comes_or_fails(how: str, t
     assert compiled.gained(report) > 0
 
 
+@pytest.mark.parametrize(("how", "gains"), [("early", False), ("standard", False), ("reused", True)])
+def test_a_number_of_the_c_librarys_streams_stays_on_tcp(how: str, gains: bool, tmp_path: Path) -> None:
+    words = [compiled.program("streams"), how]
+    report = tmp_path / "report"
+    seen = compiled.ours(words, report, UPGRADE_AFTER=3)
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "b line\nc line\nd line\n", "")
+    assert (compiled.gained(report) > 0) == gains
+
+
 @pytest.mark.parametrize(("server", "client"), TALKS)
 @pytest.mark.parametrize(("after", "ring"), [(0, "1M"), (5, "4096")])
 def test_every_byte_comes_back(server: str, client: str, after: int, ring: str, tmp_path: Path) -> None:

@@ -162,3 +162,15 @@ def test_more_rules_than_an_environment_takes_are_refused(tmp_path: Path) -> Non
     seen = run("--config", "rules", "echo", "begun", folder=tmp_path)
     assert (seen.returncode, seen.stdout) == (2, "")
     assert "more rules than programs can be given" in seen.stderr
+
+
+@pytest.mark.parametrize("scene", ["copies", "stdio", "fork", "exec", "passing", "ranges"])
+@pytest.mark.parametrize("rules", ["connect * * tcp", "listen * * tcp", "connect * * shm,tcp"])
+def test_numbers_of_a_connection_under_rules(scene: str, rules: str, tmp_path: Path) -> None:
+    """Duplicates, streams, children: as without rules."""
+    (tmp_path / "rules").write_text(rules)
+    words = [compiled.program("scenes"), scene]
+    expected = compiled.plain(words)
+    seen = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=3, CONFIG=tmp_path / "rules")
+    assert (seen.returncode, seen.stdout, seen.stderr) == (expected.returncode, expected.stdout, expected.stderr)
+    assert (compiled.gained(tmp_path / "report") > 0) == ("shm" in rules)

@@ -31,7 +31,7 @@ static int duplicated(int descriptor, int as, int of_child)
         if (fs_table_find(as) != fs_table_find(descriptor)) fs_table_lose(as);
         if (fs_table_find(descriptor) != NULL && fs_identity_check(descriptor)) fs_table_duplicate(descriptor, as);
         /* the C library's own streams move bytes past the doors */
-        if (as <= STDERR_FILENO) fs_pass_number(as);
+        if (fs_pass_is_to_stream(as)) fs_pass_number(as);
     }
     fs_is_within--;
     errno = before;
@@ -66,8 +66,9 @@ static int replaced(int descriptor, int result, int as, int of_child, int has_en
 
 FS_DOOR int dup(int descriptor)
 {
-    int of_child = is_of_child(descriptor);
-    return duplicated(descriptor, fs_next.dup(descriptor), of_child);
+    int of_child = is_of_child(descriptor), as = fs_next.dup(descriptor);
+    if (as >= 0) fs_pass_begins(as);
+    return duplicated(descriptor, as, of_child);
 }
 
 FS_DOOR int dup2(int descriptor, int as)
@@ -90,8 +91,9 @@ static int control(int descriptor, int command, void *argument)
 {
     if (command == F_SETFL && (long)argument & O_ASYNC) fs_pass_number(descriptor); /* TCP alone sends signals */
     if (command != F_DUPFD && command != F_DUPFD_CLOEXEC) return fs_next.fcntl(descriptor, command, argument);
-    int of_child = is_of_child(descriptor);
-    return duplicated(descriptor, fs_next.fcntl(descriptor, command, argument), of_child);
+    int of_child = is_of_child(descriptor), as = fs_next.fcntl(descriptor, command, argument);
+    if (as >= 0) fs_pass_begins(as);
+    return duplicated(descriptor, as, of_child);
 }
 
 FS_DOOR int fcntl(int descriptor, int command, ...)

@@ -104,7 +104,7 @@ FS_DOOR int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions
 
 FS_DOOR FILE *fdopen(int descriptor, const char *mode)
 {
-    fs_pass_number(descriptor);
+    fs_pass_to_stream(descriptor);
     return fs_next.fdopen(descriptor, mode);
 }
 FS_ALIAS(fdopen) FILE *_IO_fdopen(int descriptor, const char *mode);

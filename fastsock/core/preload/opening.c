@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "next.h"
+#include "passing.h"
 #include "process.h"
 #include "report.h"
 #include "rules.h"
@@ -61,8 +62,8 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
     fs_process_begin();
     if (fs_is_within++ > 0) {
         /* it stays plain */
-    } else if (!atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) && is_tcp_stream(descriptor) &&
-               !fs_is_borrowed()) {
+    } else if (!fs_pass_is_to_stream(descriptor) && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) &&
+               is_tcp_stream(descriptor) && !fs_is_borrowed()) {
         fs_report_at_exit();
         if (fs_table_enter(descriptor, role) == 0) {
             heed_rules(descriptor, role, given);
@@ -80,6 +81,7 @@ FS_DOOR int socket(int family, int type, int protocol)
 {
     int made = fs_next.socket(family, type, protocol);
     /* that number was closed without a word */
+    if (made >= 0) fs_pass_begins(made);
     if (made >= 0 && fs_table_find(made) != NULL && fs_is_within == 0 && !fs_is_borrowed()) fs_table_lose(made);
     return made;
 }
@@ -106,16 +108,23 @@ FS_DOOR int connect(int descriptor, const struct sockaddr *address, socklen_t si
 
 FS_ALIAS(connect) int __connect(int descriptor, const struct sockaddr *address, socklen_t size);
 
+static void welcome(int accepted)
+{
+    if (accepted < 0) return;
+    fs_pass_begins(accepted);
+    enter(accepted, FS_ROLE_ACCEPTED, NULL);
+}
+
 FS_DOOR int accept(int descriptor, struct sockaddr *address, socklen_t *size)
 {
     int accepted = fs_next.accept(descriptor, address, size);
-    if (accepted >= 0) enter(accepted, FS_ROLE_ACCEPTED, NULL);
+    welcome(accepted);
     return accepted;
 }
 
 FS_DOOR int accept4(int descriptor, struct sockaddr *address, socklen_t *size, int flags)
 {
     int accepted = fs_next.accept4(descriptor, address, size, flags);
-    if (accepted >= 0) enter(accepted, FS_ROLE_ACCEPTED, NULL);
+    welcome(accepted);
     return accepted;
 }

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "next.h"
 #include "stream.h"
@@ -19,6 +22,39 @@ void fs_pass_number(int descriptor)
     fs_stream_give_up(connection, descriptor);
     errno = before;
 }
+
+/* ---- streams of the C library ---- */
+
+enum { WORDS = 1 << 10 }; /* numbers beyond are taken for none of a stream's */
+static _Atomic uint64_t streams[WORDS];
+
+static _Atomic uint64_t *word_of(int descriptor)
+{
+    return descriptor < 0 || descriptor / 64 >= WORDS ? NULL : &streams[descriptor / 64];
+}
+
+void fs_pass_to_stream(int descriptor)
+{
+    _Atomic uint64_t *word = word_of(descriptor);
+    if (word != NULL) atomic_fetch_or(word, UINT64_C(1) << (descriptor % 64));
+    fs_pass_number(descriptor);
+}
+
+void fs_pass_begins(int descriptor)
+{
+    _Atomic uint64_t *word = word_of(descriptor);
+    uint64_t bit = UINT64_C(1) << (descriptor % 64);
+    if (word != NULL && atomic_load_explicit(word, memory_order_relaxed) & bit) atomic_fetch_and(word, ~bit);
+}
+
+int fs_pass_is_to_stream(int descriptor)
+{
+    const _Atomic uint64_t *word = word_of(descriptor);
+    if (descriptor <= STDERR_FILENO) return 1;
+    return word != NULL && atomic_load_explicit(word, memory_order_relaxed) >> (descriptor % 64) & 1;
+}
+
+/* ---- other processes ---- */
 
 void fs_pass_on(const struct msghdr *message)
 {

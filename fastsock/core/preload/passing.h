@@ -6,6 +6,10 @@
 
 void fs_pass_on(const struct msghdr *message); /* SCM_RIGHTS */
 void fs_pass_number(int descriptor);           /* one that may be in the table: TCP carries from now on */
-void fs_pass_inherited(void);                  /* those that live on in the program which this process becomes */
+/* A stream of the C library's has the number (fdopen()), from now on.  One that is made anew has none. */
+void fs_pass_to_stream(int descriptor);
+void fs_pass_begins(int descriptor);
+int fs_pass_is_to_stream(int descriptor); /* also the standard ones */
+void fs_pass_inherited(void);             /* those that live on in the program which this process becomes */
 
 #endif
