@@ -80,8 +80,18 @@ def test_what_a_thread_sends_while_another_one_closes_comes_or_fails(how: str, t
     assert compiled.gained(report) > 0
 
 
-@pytest.mark.parametrize(("how", "gains"), [("early", False), ("standard", False), ("reused", True)])
-def test_a_number_of_the_c_librarys_streams_stays_on_tcp(how: str, gains: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "gains"),
+    [
+        ("early", False),
+        ("standard", False),
+        ("reused", True),
+        ("duplicated", False),
+        ("forked", False),
+        ("given", False),
+    ],
+)
+def test_a_number_that_others_have_too_stays_on_tcp(how: str, gains: bool, tmp_path: Path) -> None:
     words = [compiled.program("streams"), how]
     report = tmp_path / "report"
     seen = compiled.ours(words, report, UPGRADE_AFTER=3)

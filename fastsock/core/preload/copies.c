@@ -25,6 +25,10 @@ static int is_of_child(int descriptor)
 static int duplicated(int descriptor, int as, int of_child)
 {
     int before = errno;
+    if (as >= 0 && !of_child) {
+        fs_pass_shares(descriptor);
+        fs_pass_shares(as);
+    }
     if (as < 0 || of_child || (fs_table_find(as) != NULL && fs_is_borrowed())) return as;
     fs_watched_copied(descriptor);
     if (fs_is_within++ == 0) {

@@ -62,7 +62,7 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
     fs_process_begin();
     if (fs_is_within++ > 0) {
         /* it stays plain */
-    } else if (!fs_pass_is_to_stream(descriptor) && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) &&
+    } else if (fs_pass_is_alone(descriptor) && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) &&
                is_tcp_stream(descriptor) && !fs_is_borrowed()) {
         fs_report_at_exit();
         if (fs_table_enter(descriptor, role) == 0) {

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "next.h"
+#include "process.h"
 #include "stream.h"
 #include "switch/carry.h"
 #include "switch/identity.h"
@@ -17,42 +19,57 @@
 void fs_pass_number(int descriptor)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
+    fs_pass_shares(descriptor);
     if (connection == NULL || !fs_identity_holds(connection, descriptor)) return;
     int before = errno;
     fs_stream_give_up(connection, descriptor);
     errno = before;
 }
 
-/* ---- streams of the C library ---- */
+/* ---- who else has a number that is not in the table yet ---- */
 
-enum { WORDS = 1 << 10 }; /* numbers beyond are taken for none of a stream's */
-static _Atomic uint64_t streams[WORDS];
+enum { WORDS = 1 << 10 }; /* numbers beyond: nothing is known of them, and nobody else has them */
+typedef _Atomic uint64_t numbers[WORDS];
+static numbers streams, alone;
 
-static _Atomic uint64_t *word_of(int descriptor)
+static uint64_t bit_of(int descriptor) { return UINT64_C(1) << (descriptor % 64); }
+
+static int has(const numbers set, int descriptor, int otherwise)
 {
-    return descriptor < 0 || descriptor / 64 >= WORDS ? NULL : &streams[descriptor / 64];
+    if (descriptor < 0 || descriptor / 64 >= WORDS) return otherwise;
+    return (atomic_load_explicit(&set[descriptor / 64], memory_order_relaxed) & bit_of(descriptor)) != 0;
 }
+
+static void put(numbers set, int descriptor, int is_in)
+{
+    if (descriptor < 0 || descriptor / 64 >= WORDS || has(set, descriptor, 0) == is_in) return;
+    if (is_in) atomic_fetch_or(&set[descriptor / 64], bit_of(descriptor));
+    else atomic_fetch_and(&set[descriptor / 64], ~bit_of(descriptor));
+}
+
+static void share_all(void)
+{
+    for (int i = 0; i < WORDS; i++) atomic_store_explicit(&alone[i], 0, memory_order_relaxed);
+}
+/* before and after: another thread may make a socket meanwhile */
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(share_all, share_all, share_all); }
 
 void fs_pass_to_stream(int descriptor)
 {
-    _Atomic uint64_t *word = word_of(descriptor);
-    if (word != NULL) atomic_fetch_or(word, UINT64_C(1) << (descriptor % 64));
+    put(streams, descriptor, 1);
     fs_pass_number(descriptor);
 }
 
 void fs_pass_begins(int descriptor)
 {
-    _Atomic uint64_t *word = word_of(descriptor);
-    uint64_t bit = UINT64_C(1) << (descriptor % 64);
-    if (word != NULL && atomic_load_explicit(word, memory_order_relaxed) & bit) atomic_fetch_and(word, ~bit);
+    if (fs_is_borrowed()) return;
+    put(streams, descriptor, 0);
+    put(alone, descriptor, 1);
 }
 
-int fs_pass_is_to_stream(int descriptor)
-{
-    const _Atomic uint64_t *word = word_of(descriptor);
-    if (descriptor <= STDERR_FILENO) return 1;
-    return word != NULL && atomic_load_explicit(word, memory_order_relaxed) >> (descriptor % 64) & 1;
-}
+void fs_pass_shares(int descriptor) { put(alone, descriptor, 0); }
+int fs_pass_is_alone(int descriptor) { return has(alone, descriptor, 1) && !fs_pass_is_to_stream(descriptor); }
+int fs_pass_is_to_stream(int descriptor) { return descriptor <= STDERR_FILENO || has(streams, descriptor, 0); }
 
 /* ---- other processes ---- */
 
@@ -72,6 +89,7 @@ void fs_pass_on(const struct msghdr *message)
 
 void fs_pass_inherited(void)
 {
+    share_all();
     for (int i = 0; (i = fs_table_next(i)) >= 0; i++) {
         int flags = fs_next.fcntl(i, F_GETFD, NULL);
         if (flags >= 0 && !(flags & FD_CLOEXEC)) fs_pass_number(i);

@@ -9,6 +9,10 @@ void fs_pass_number(int descriptor);           /* one that may be in the table: 
 /* A stream of the C library's has the number (fdopen()), from now on.  One that is made anew has none. */
 void fs_pass_to_stream(int descriptor);
 void fs_pass_begins(int descriptor);
+void fs_pass_shares(int descriptor); /* another number, or another process, has the same file from now on */
+/* A socket that this process has made, since it has started or forked anything, and that nobody else has.  What others read
+ * or write there nobody would see. */
+int fs_pass_is_alone(int descriptor);
 int fs_pass_is_to_stream(int descriptor); /* also the standard ones */
 void fs_pass_inherited(void);             /* those that live on in the program which this process becomes */
 

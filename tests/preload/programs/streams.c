@@ -1,7 +1,8 @@
-/* A connection whose number the C library's own streams have: streams HOW.  Prints what came through the stream.
+/* A connection whose number others have, too: streams HOW.  Prints what came.
  *
  * HOW: early: fdopen() before connect(); standard: accept() gives the number of standard input; reused: a stream had the number
- * before, and is closed: that is no matter.
+ * before, and is closed: that is no matter.  Others have it before connect(), and send there: duplicated: another number; forked:
+ * another process; given: a shell.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -50,13 +51,42 @@ static void answer(int stream, int begins)
     exit(0);
 }
 
+static FILE *helper; /* another process sends */
+
+static void help(int commands, int stream)
+{
+    char letter;
+    while (read(commands, &letter, 1) == 1) {
+        char text[] = {letter, ' ', 'l', 'i', 'n', 'e', '\n'};
+        if (letter != '\n') CHECK(write(stream, text, sizeof text) == sizeof text);
+    }
+    _exit(0);
+}
+
+static FILE *start_helper(const char *how, int stream)
+{
+    char text[100];
+    int gate[2];
+    snprintf(text, sizeof text, "while read letter; do echo $letter line >&%d; done", stream);
+    if (strcmp(how, "given") == 0) return popen(text, "w");
+    if (strcmp(how, "forked") != 0) return NULL;
+    CHECK(pipe(gate) == 0);
+    if (fork() == 0) {
+        close(gate[1]);
+        help(gate[0], stream);
+    }
+    close(gate[0]);
+    return fdopen(gate[1], "w");
+}
+
 /* in: NULL: no stream has the number. */
 static void ask(FILE *in, int stream)
 {
     char line[16] = "";
     for (int i = 0; i < 3; i++) {
         char text[] = {(char)('a' + i), ' ', 'l', 'i', 'n', 'e', '\n'};
-        CHECK(write(stream, text, sizeof text) == sizeof text);
+        if (helper == NULL) CHECK(write(stream, text, sizeof text) == sizeof text);
+        else CHECK(fprintf(helper, "%c\n", text[0]) == 2 && fflush(helper) == 0);
         if (in != NULL) CHECK(fgets(line, sizeof line, in) != NULL);
         else CHECK(recv(stream, line, sizeof text, MSG_WAITALL) == sizeof text);
         printf("%s", line);
@@ -91,9 +121,13 @@ int main(int count, char **arguments)
         if (strcmp(how, "reused") == 0) fclose(fdopen(dup(listener), "r"));
         int stream = socket(AF_INET, SOCK_STREAM, 0);
         FILE *both = strcmp(how, "early") == 0 ? fdopen(stream, "r+") : NULL;
+        int other = strcmp(how, "duplicated") == 0 ? dup(stream) : stream;
+        helper = start_helper(how, stream);
         CHECK(connect(stream, (struct sockaddr *)&address, size) == 0);
         talk(stream, 1);
-        ask(both, stream);
+        ask(both, other);
+        if (helper != NULL) fclose(helper);
+        if (other != stream) close(other);
         if (both != NULL) fclose(both);
         else close(stream);
     }
