@@ -895,6 +895,8 @@ cdef int enter(object sock, int role, object address) except -1:
             atomic_fetch_add(&entries, 1)
             if early:
                 heed_early(descriptor, role)
+            if role == FS_ROLE_CONNECTED and 0 <= descriptor < MOST_NUMBERS and made_at[descriptor] not in (0, forks):
+                give_away(descriptor)
             if ruling is not None:
                 ruling(descriptor, address)
     return 0
@@ -957,6 +959,32 @@ cpdef int is_new(int descriptor) except -1:
         table_lose(descriptor)
     if early:
         early.pop(descriptor, None)
+    if 0 <= descriptor < MOST_NUMBERS:
+        made_at[descriptor] = forks
+    return 0
+
+
+# Between socket() and connect() a forked child got the number too. What it reads or writes there nobody would see.
+cdef enum:
+    MOST_NUMBERS = 1 << 16
+
+cdef uint32_t forks = 1
+cdef uint32_t made_at[MOST_NUMBERS]  # `forks` as the number's socket was made; 0: other code made it
+
+
+def _note_fork():
+    global forks
+    forks += 1
+
+
+_os.register_at_fork(before=_note_fork)
+
+
+cdef int give_away(int descriptor) except -1:
+    cdef fs_connection *connection = table_find(descriptor)
+    if connection != NULL:
+        with nogil:
+            leave_release(connection, descriptor)
     return 0
 
 
@@ -964,6 +992,8 @@ cdef int is_adopted(int descriptor) except -1:
     """A socket object takes the number over. C code may have closed it unseen, and another file has it by now; or C code
     has made it, as a duplicate."""
     table_adopts(descriptor)
+    if 0 <= descriptor < MOST_NUMBERS:
+        made_at[descriptor] = 0
     if early:
         early.pop(descriptor, None)
     return 0
