@@ -1,4 +1,4 @@
-"""A socket that a forked child has, too, before it is connected: whatever either of them sends or takes is TCP's."""
+"""A socket that a forked child or a duplicate has before it is connected: whatever goes by either is TCP's."""
 
 from __future__ import annotations
 
@@ -64,3 +64,44 @@ def test_a_socket_that_was_made_after_the_fork_gains_memory(tmp_path: Path) -> N
     programs.write("app.py", text)
     seen = programs.launched("app.py")
     assert (seen.returncode, seen.stdout, seen.stderr) == (0, "shm\nb'LINE'\n[0, 0]\n", "")
+
+
+DUPLICATES = """
+import os, socket
+server = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    stream, _ = server.accept()
+    for _ in range(60):
+        stream.sendall(stream.recv(1))
+    stream.settimeout(20)
+    stream.sendall(stream.recv(4, socket.MSG_WAITALL).upper())
+    os._exit(stream.recv(1) != b"")
+stream = socket.socket()
+MADE
+stream.connect(server.getsockname())
+for _ in range(60):
+    stream.send(b"x")
+    assert stream.recv(1) == b"x"
+other.settimeout(20)
+other.send(b"line")
+print(other.recv(4, socket.MSG_WAITALL))
+other.close()
+stream.close()
+print(os.wait()[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "other = stream.dup()",
+        "other = socket.socket(fileno=os.dup(stream.fileno()))",
+        "stream, other = stream.dup(), stream",
+    ],
+)
+def test_a_duplicate_that_was_made_before(made: str, tmp_path: Path) -> None:
+    programs = Programs.inside_of(tmp_path)
+    programs.variables["FASTSOCK_UPGRADE_AFTER"] = "3"
+    programs.write("app.py", DUPLICATES.replace("MADE", made))
+    seen = programs.launched("app.py")
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "b'LINE'\n0\n", "")

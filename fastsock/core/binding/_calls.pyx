@@ -24,7 +24,7 @@ from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EBUSY, EINTR, EPROTO, ETIMEDOUT, errno as last_error
 from libc.limits cimport INT_MAX, INT_MIN
-from libc.stdint cimport int64_t, uint32_t, uint64_t, UINT64_MAX
+from libc.stdint cimport int64_t, uint32_t, uint64_t, UINT32_MAX, UINT64_MAX
 from libc.string cimport memcpy
 from posix.types cimport off_t
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
@@ -964,7 +964,8 @@ cpdef int is_new(int descriptor) except -1:
     return 0
 
 
-# Between socket() and connect() a forked child got the number too. What it reads or writes there nobody would see.
+# Between socket() and connect() a forked child got the number too, or a duplicate was made. What comes and goes by that
+# nobody would see.
 cdef enum:
     MOST_NUMBERS = 1 << 16
 
@@ -980,6 +981,13 @@ def _note_fork():
 _os.register_at_fork(before=_note_fork)
 
 
+cdef int is_shared(int descriptor) except -1:
+    """Another number has the same socket."""
+    if 0 <= descriptor < MOST_NUMBERS and table_find(descriptor) == NULL:
+        made_at[descriptor] = UINT32_MAX
+    return 0
+
+
 cdef int give_away(int descriptor) except -1:
     cdef fs_connection *connection = table_find(descriptor)
     if connection != NULL:
@@ -992,7 +1000,7 @@ cdef int is_adopted(int descriptor) except -1:
     """A socket object takes the number over. C code may have closed it unseen, and another file has it by now; or C code
     has made it, as a duplicate."""
     table_adopts(descriptor)
-    if 0 <= descriptor < MOST_NUMBERS:
+    if 0 <= descriptor < MOST_NUMBERS and made_at[descriptor] != UINT32_MAX:  # which this module has duplicated
         made_at[descriptor] = 0
     if early:
         early.pop(descriptor, None)
@@ -1019,6 +1027,8 @@ def is_known(int descriptor):
 
 def duplicated(int descriptor, int number):
     """`number` is a duplicate of the descriptor."""
+    is_shared(descriptor)
+    is_shared(number)
     table_duplicate(descriptor, number)
 
 
