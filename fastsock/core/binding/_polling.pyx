@@ -359,6 +359,7 @@ cdef class epoll:
         cdef double seconds
         cdef Ready ready
         cdef list found
+        cdef bint rung
         try:
             seconds = in_seconds(timeout, 1)
             if most != -1 and most <= 0:
@@ -369,7 +370,14 @@ cdef class epoll:
             self.show_all()  # a forked child
         self.poller.turn += 1
         if self.poller.count:
-            look(&self.poller, &self.poller, &ready, seconds)
+            look(&self.poller, &self.poller, &ready, 0 if self.writers > 0 else seconds)
+            if not ready.count and self.writers > 0 and seconds != 0:
+                # room is mostly there: who waits for it is not kept by a look for bytes
+                found = self.without_stale(self.asked(0, most, NULL, &rung))
+                if found:
+                    seats_pass_on(&self.poller.seats)
+                    return found
+                look(&self.poller, &self.poller, &ready, seconds)
             if ready.count:
                 found = self.with_others(self.with_bits(self.readable(&ready)), most)
                 if found:

@@ -24,6 +24,7 @@ struct wait {
     int descriptor; /* the watch may be another object's by the end of a sleep */
     struct epoll_event *events;
     int most, count; /* told so far */
+    int has_asked;   /* the kernel, behind a look at the rings */
     uint64_t until;
     const sigset_t *mask;
 };
@@ -176,12 +177,24 @@ static uint64_t left_of(const struct wait *wait)
     return now < wait->until ? wait->until - now : 0;
 }
 
+/* Room is mostly there: who waits for it is not kept by a look for bytes. */
+static void hear_of_room(struct wait *wait)
+{
+    int rung;
+    if (wait->watch->writers == 0) return;
+    int told = ask(wait, 0, NULL, &rung);
+    if (told > 0) keep_what_is_so(wait, told);
+    wait->has_asked = 1;
+}
+
 /* Those whose rings have something.  Waits for one a moment, without the lock, if the caller waits at all. */
 static void look(struct wait *wait, struct ready *ready)
 {
     struct fs_poller *poller = &wait->watch->poller;
     ready->count = fs_poller_look(poller, ready->numbers);
     if (ready->count > 0 || poller->count == 0 || !waits(wait)) return;
+    hear_of_room(wait);
+    if (wait->count > 0) return;
     struct fs_polled among[FS_POLLED_MOST];
     int count = poller->count;
     memcpy(among, poller->among, (size_t)count * sizeof *among);
@@ -196,7 +209,7 @@ static void look(struct wait *wait, struct ready *ready)
 static void add_others(struct wait *wait)
 {
     int rung;
-    if (wait->count == 0 || wait->count >= wait->most ||
+    if (wait->count == 0 || wait->count >= wait->most || wait->has_asked ||
         (wait->watch->writers == 0 && wait->watch->poller.turn % KERNEL_EVERY != 0))
         return;
     int told = ask(wait, 0, NULL, &rung);
@@ -288,7 +301,7 @@ static int wait_for(int descriptor, struct epoll_event *events, int most, uint64
         return -ENOENT;
     }
     uint64_t until = limit_ns == 0 || limit_ns == UINT64_MAX ? limit_ns : fs_now_ns() + limit_ns;
-    struct wait wait = {watch, descriptor, events, most, 0, until, mask};
+    struct wait wait = {watch, descriptor, events, most, 0, 0, until, mask};
     int error = wait_in(&wait);
     if (error == 0 && wait.count > 0) fs_seats_pass_on(&watch->poller.seats);
     fs_watch_release(watch);
