@@ -19,9 +19,11 @@ static int option_of(int descriptor, int option)
     return fs_next.getsockopt(descriptor, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
 }
 
-static int is_tcp_stream(int descriptor)
+/* A raw socket connects, too; but nobody accepts one. */
+static int is_tcp_stream(int descriptor, enum fs_role role)
 {
-    return option_of(descriptor, SO_PROTOCOL) == IPPROTO_TCP && option_of(descriptor, SO_TYPE) == SOCK_STREAM;
+    return option_of(descriptor, SO_PROTOCOL) == IPPROTO_TCP &&
+           (role == FS_ROLE_ACCEPTED || option_of(descriptor, SO_TYPE) == SOCK_STREAM);
 }
 
 union address {
@@ -63,7 +65,7 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
     if (fs_is_within++ > 0) {
         /* it stays plain */
     } else if (fs_pass_is_alone(descriptor) && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) &&
-               is_tcp_stream(descriptor) && !fs_is_borrowed()) {
+               is_tcp_stream(descriptor, role) && !fs_is_borrowed()) {
         fs_report_at_exit();
         if (fs_table_enter(descriptor, role) == 0) {
             heed_rules(descriptor, role, given);

@@ -291,7 +291,15 @@ void fs_watched_close_range(int first, int last)
 
 void fs_watched_closes(int descriptor)
 {
-    if (watches != NULL && descriptor >= 0) fs_watched_close_range(descriptor, descriptor);
+    int is_watched = 0;
+    for (struct fs_watch *watch = watches; watch != NULL && descriptor >= 0 && !is_watched; watch = watch->next) {
+        if (watch->descriptor < 0) continue;
+        pthread_mutex_lock(&watch->lock);
+        is_watched = watch->descriptor == descriptor || fs_watch_registration(watch, descriptor) != NULL ||
+                     fs_seats_has(&watch->poller.seats, descriptor);
+        pthread_mutex_unlock(&watch->lock);
+    }
+    if (is_watched) fs_watched_close_range(descriptor, descriptor);
 }
 
 void fs_watched_copied(int descriptor) { fs_watch_be_exact(descriptor); }

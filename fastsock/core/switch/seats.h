@@ -50,10 +50,13 @@ void fs_seats_tell_edge(struct fs_seats *seats, int descriptor); /* before the p
 
 /* Of fs_carry_settle(), for that number. */
 int fs_seats_flags(const struct fs_seats *seats, int descriptor);
+static inline int fs_seats_has(const struct fs_seats *seats, int descriptor)
+{
+    return descriptor < seats->room && seats->places[descriptor].connection != NULL;
+}
 static inline int fs_seats_has_bit(const struct fs_seats *seats, int descriptor)
 {
-    return descriptor < seats->room && seats->places[descriptor].connection != NULL &&
-           seats->places[descriptor].slot >= 0;
+    return fs_seats_has(seats, descriptor) && seats->places[descriptor].slot >= 0;
 }
 
 /* Around each call of the kernel's wait: 1, then -1.  Without the lock, too. */
