@@ -121,6 +121,21 @@ def test_two_pollers_sleep_on_one_connection(heard, epoll):
     _converse(heard, epoll.poll)
 
 
+def test_two_threads_sleep_in_one_object(heard, epoll):
+    """The first to be told does not come back, and reads nothing: the other one is told too."""
+    for _ in range(60):
+        told = []
+        threads = [threading.Thread(target=_ask, args=(epoll, told)) for _ in (0, 1)]
+        for thread in threads:
+            thread.start()
+        heard.far.sendall(b"z")
+        for thread in threads:
+            thread.join(LONG + 5)
+        assert told == [[(heard.near.fileno(), select.EPOLLIN)]] * 2
+        assert heard.near.recv(10) == b"z"
+    _converse(heard, epoll.poll)
+
+
 def _as(package, call, *arguments):
     """Calls it from a module of another package."""
     return types.FunctionType(call.__code__, {"__name__": package})(*arguments)
