@@ -17,15 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WARM = 12, FEW = 64, MOST = 4000 };
+#include "check.h"
 
-#define CHECK(condition)                                                                        \
-    do                                                                                          \
-        if (!(condition)) {                                                                     \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno));        \
-            _exit(1);                                                                           \
-        }                                                                                       \
-    while (0)
+enum { WARM = 12, FEW = 64, MOST = 4000 };
 
 static _Atomic uint64_t sent;
 static int number;

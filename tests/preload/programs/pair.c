@@ -18,15 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 40 };
+#include "check.h"
 
-#define CHECK(condition)                                                                 \
-    do                                                                                   \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-            _exit(1);                                                                    \
-        }                                                                                \
-    while (0)
+enum { ROUNDS = 40 };
 
 static socklen_t read_address(const char *text, const char *port, struct sockaddr_storage *address)
 {

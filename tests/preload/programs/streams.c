@@ -16,15 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 60 };
+#include "check.h"
 
-#define CHECK(condition)                                                                 \
-    do                                                                                   \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-            _exit(1);                                                                    \
-        }                                                                                \
-    while (0)
+enum { ROUNDS = 60 };
 
 static void talk(int stream, int begins)
 {
