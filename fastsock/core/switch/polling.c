@@ -287,7 +287,9 @@ static void make_way(struct fs_connection *connection, struct fs_record *record,
     struct fs_end *end = connection->end;
     if (end == NULL || !fs_table_is(connection, descriptor, record) || fs_record_is_plain(record)) return;
     fs_switch_mend_reader(record, descriptor);
-    if (fs_traffic_inside(atomic_load(&record->received)) != 0 || !fs_switch_reads_ring(record, end)) return;
+    if (fs_traffic_inside(atomic_load(&record->received)) != 0 || !fs_connection_is_joined(end)) return;
+    fs_switch_catch_up(connection, end, descriptor); /* the program may not have read since memory came */
+    if (!fs_switch_reads_ring(record, end)) return;
     if (fs_tokens_settle(connection, end, descriptor) > 0 && fs_end_has_data(end))
         fs_tokens_keep_one(connection, end, descriptor);
 }
