@@ -45,6 +45,7 @@ SCENES = [
     "edge",
     "two_by_edges",
     "two_by_level",
+    "shared_word",
 ]
 TALKS = [
     ("thread", "recv"),

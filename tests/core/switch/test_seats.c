@@ -258,6 +258,21 @@ TEST(seat_that_comes_to_be_told_of_edges_is_shown, 0)
     close_both(&pair);
 }
 
+/* Of a poller that fastsock sees, by exact tokens. */
+TEST(each_edge_is_told_to_a_program_that_has_not_read_since_memory_came, 0)
+{
+    struct pair pair = pair_attached(4096);
+    struct poller poller = make_poller();
+    watch(&poller, pair.fd[0], EPOLLIN | EPOLLET);
+    for (int i = 0; i < 8; i++) {
+        CHECK_EQUAL(send_now(&pair, 1, "x", 1, 0), 1);
+        CHECK_EQUAL(await(&poller), pair.fd[0]);
+    }
+    expect_bytes(&pair, 0, "xxxxxxxx");
+    drop_poller(&poller);
+    close_both(&pair);
+}
+
 TEST(seats_of_a_loop_that_ends_are_shown, 0)
 {
     enum { MANY = 3 };

@@ -879,6 +879,42 @@ static void edge_here(int number)
     say("once", epoll_wait(epoll, told, 4, 20));
 }
 
+/* Two numbers have one word, as where a program leaves it unset; neither is a stream. */
+static void share_a_word(int epoll, int *pipes)
+{
+    struct epoll_event event = {EPOLLIN, {.u64 = 7}};
+    if (pipe(pipes) != 0 || pipe(pipes + 2) != 0) die("pipe");
+    epoll_ctl(epoll, EPOLL_CTL_ADD, pipes[0], &event);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, pipes[2], &event);
+}
+
+static void shared_word_here(int number)
+{
+    int epoll = epoll_create1(0), pipes[4];
+    struct epoll_event event = {EPOLLIN | EPOLLET, {.u64 = 5}}, told[4];
+    share_a_word(epoll, pipes);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, number, &event);
+    for (int i = 0; i < 60; i++) {
+        put(number, "z");
+        if (!waits_for(epoll, EPOLLIN, 5000)) die("edge");
+        get(number, 1);
+    }
+    put(pipes[1], "a");
+    say("one", epoll_wait(epoll, told, 4, 5000));
+    put(pipes[3], "b");
+    say("both", epoll_wait(epoll, told, 4, 5000));
+    close(pipes[0]); /* the word is the other one's alone */
+    say("the other", epoll_wait(epoll, told, 4, 5000));
+    say("word", (long)told[0].data.u64);
+    event.data.u64 = 7; /* and now a stream's too */
+    epoll_ctl(epoll, EPOLL_CTL_MOD, number, &event);
+    close(pipes[2]);
+    put(number, "z");
+    say("stream", epoll_wait(epoll, told, 4, 5000));
+    say("word", (long)told[0].data.u64);
+    get(number, 1);
+}
+
 static void edge_there(int number)
 {
     char byte;
@@ -926,6 +962,7 @@ static void wait_by_two(int number, uint32_t events)
 
 static void two_by_edges_here(int number) { wait_by_two(number, EPOLLIN | EPOLLET); }
 static void two_by_edges_there(int number) { edge_there(number); }
+static void shared_word_there(int number) { edge_there(number); }
 static void two_by_level_here(int number) { wait_by_two(number, EPOLLIN); }
 static void two_by_level_there(int number) { edge_there(number); }
 
@@ -943,7 +980,7 @@ static const struct scene scenes[] = {
     SCENE(vfork),        SCENE(stdio), SCENE(passing),   SCENE(killed),      SCENE(options), SCENE(file),
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
-    SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level),
+    SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
 };
 
 int main(int count, char **arguments)
