@@ -1,4 +1,4 @@
-"""python -m tests.soak.programs --kills N [--program redis nginx postgres] [--after 0 3 pays] [--seed N] [--sanitizer asan]"""
+"""python -m tests.soak.programs --kills N [--program redis nginx postgres] [--sanitizer asan|tsan] [--seed N]"""
 
 import argparse
 import sys
