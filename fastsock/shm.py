@@ -18,7 +18,6 @@ class ShmTransport(Transport):
     capabilities = Capability.SAME_HOST | Capability.SHARED_MEMORY
     depends: Mapping[str, str] = {
         "descriptors.blocked_in_sending_to_a_detached_number_that_is_closed": "no number is given away within a call",
-        "readiness.edge_for_each_arrival": "a poller that fastsock does not see hears two arrivals ahead of a read",
     }
 
     def usable(self) -> Reason | None:

@@ -84,9 +84,9 @@ def _judge(said: str) -> tuple[str, str]:
     return ("standstill" if "invalid end state" in what else "assertion" if "assert" in what else "cycle"), what
 
 
-def _show_trace(check: Check, folder: Path) -> None:
+def _show_trace(check: Check, folder: Path, trail: Path) -> None:
     defines = [f"-D{define}" for define in check.defines]
-    print(_call(["spin", "-t", "-p", "-g", "-l", *defines, str(HERE / f"{check.model}.pml")], folder)[1])
+    print(_call(["spin", "-k", str(trail), "-p", "-g", "-l", *defines, str(HERE / f"{check.model}.pml")], folder)[1])
 
 
 def perform(check: Check, trace: bool = False) -> Outcome:
@@ -103,8 +103,7 @@ def perform(check: Check, trace: bool = False) -> Outcome:
         if trace and found != "holds":
             trail = next(folder.glob("*.trail"), None)
             if trail is not None:
-                shutil.copy(trail, folder / f"{check.model}.pml.trail")
-                _show_trace(check, folder)
+                _show_trace(check, folder, trail)
         return Outcome(check, found, int(float(states[1])) if states else None, time.monotonic() - start, words)
 
 

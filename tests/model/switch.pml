@@ -6,6 +6,8 @@
  * ANSWERED: the program sends FIN when the other one has read all, so that no FIN hides a lost wake-up.
  * WATCH: a level-triggered epoll that nobody sees sleeps for the reader; with EDGE, an edge-triggered one.  POLLOUT: such an
  * epoll sleeps for a writer that never waits.
+ * EXACT: the sender knows of the watcher, and tells it of each message.  DEAF: an edge-triggered watcher whose program may
+ * hear and read nothing; each byte is a message, and the next one is sent once it has heard of this one.
  * SHUT, KILLS, KILLR, RELEASE: what else happens.  MUT_...: mistakes. */
 #define LOCK(l)   atomic { !l -> l = 1 }
 #define UNLOCK(l) l = 0
@@ -103,6 +105,20 @@ byte owed;                          /* tokens counted that TCP has refused */
 bool out_ring, txlock, wshut, aliveS = 1;
 /* the reader's end */
 byte rcvd, expect = 1;
+#ifdef EXACT
+byte drained;                       /* rcvd, as it was when tokens were taken last; in the segment */
+#define DRAINED drained = rcvd
+#define TELLABLE (want || X + tok - drained < 2)
+#else
+#define DRAINED skip
+#define TELLABLE want
+#endif
+#ifdef DEAF
+bool heard = 1;                     /* of what was sent last */
+#define HEARD heard = 1
+#else
+#define HEARD skip
+#endif
 #ifdef WATCH
 byte looks = LOOKS;
 #endif
@@ -115,8 +131,8 @@ inline deliver(b) { d_step { assert(b == expect); expect++ } }
 inline ring_bell() {
     if
     :: head == tail
-    :: head != tail && want ->
-       d_step { w = want; want = 0;           /* want and tok are one word, changed by CAS: counted before it can be taken */
+    :: head != tail && TELLABLE ->
+       d_step { w = TELLABLE; want = 0;           /* want and tok are one word, changed by CAS: counted before it can be taken */
 #ifndef MUT_NOCOUNT
                 if :: w -> tok++ :: else fi
 #endif
@@ -188,6 +204,9 @@ proctype Writer() {
     do
     :: atomic { left == 0 -> break }
     :: atomic { left > 0 -> left-- }
+#ifdef DEAF
+       atomic { heard || expect == nxt -> heard = 0 };
+#endif
 again: if
        :: out_ring ->
           LOCK(txlock);
@@ -200,6 +219,13 @@ again: if
           :: else
           fi;
           pay();
+#if defined EXACT && !defined MUT_UNTOLD
+          if                        /* a message of which no token could tell goes over TCP */
+          :: !TELLABLE && seq < MAXSW && PAID && (rseq == seq || !rx_in) ->
+             Y = head; seq++; out_ring = 0; UNLOCK(txlock); goto again
+          :: else
+          fi;
+#endif
           if
           :: head - tail == RING ->
              if
@@ -259,6 +285,9 @@ again2: skip
     od;
     atomic { wdone++;
       if :: wdone == NW :: else -> goto fini fi };
+#ifdef DEAF
+    (heard || expect == nxt);
+#endif
 #ifdef ANSWERED
     (expect == nxt || rgone || wshut || rel >= 2);  /* the program closes when the other one has had it all: no FIN wakes anybody before */
 #endif
@@ -338,7 +367,8 @@ inline drain(upto) {                /* takes the tokens that are there, up to a 
     :: k > 0 -> atomic { if :: tcp?c; assert(c == TOK); n = 1 :: empty(tcp) -> n = 0 fi };
        if :: n -> rcvd++; k-- :: else -> break fi
     :: else -> break
-    od
+    od;
+    DRAINED
 }
 /* For a watcher: while the ring has bytes, a token is there or on its way, or want is armed.  So the last token is taken only
  * while want is armed, and want is taken back only while a token is on its way. */
@@ -351,12 +381,14 @@ inline settle() {
 #ifdef MUT_TAKEBOTH
        if :: k == 2 -> drain(t) :: else fi;
 #else
-       if :: k == 2 -> atomic { if :: tcp?c; assert(c == TOK); rcvd++ :: empty(tcp) fi } :: else fi;
+       if :: k == 2 -> atomic { if :: tcp?c; assert(c == TOK); rcvd++; DRAINED :: empty(tcp) fi } :: else fi;
 #endif
        ARM;
        if
        :: head != tail ->
-#ifdef MUT_DISARM
+#ifdef EXACT
+          skip
+#elif defined MUT_DISARM
           atomic { if :: ok && want -> want = 0 :: else fi }
 #else
           atomic { if :: ok && want && X + tok - rcvd > 0 -> want = 0 :: else fi }
@@ -365,11 +397,30 @@ inline settle() {
        fi
     fi
 }
+/* For a watcher of edges, behind a call that has got all it asked for: one token stays while the ring has bytes, and
+ * another one is asked for. */
+inline show_what_is_left() {
+    if
+    :: rseq % 2 == 1 && seq == rseq ->
+       settle();
+       if
+       :: head != tail ->
+          t = tok;
+          k = X + t - rcvd;
+          if :: k == 2 -> atomic { if :: tcp?c; assert(c == TOK); rcvd++; DRAINED :: empty(tcp) fi } :: else fi;
+          ARM
+       :: else
+       fi
+    :: else
+    fi
+}
 #if defined WATCH && defined EDGE
 /* An edge-triggered epoll that nobody sees: it tells of each arrival on TCP once.  The program then reads two bytes a call,
  * until a call has nothing, or fewer and the event did not tell the end (SHORTREAD).  So a call that gives fewer than asked
  * has left nothing behind of which no arrival will tell: it goes on over X and Y. */
-#ifdef SHORTREAD
+#if defined DEAF
+#define SLEEPS !hup                /* it may also stop with bytes unread: what comes then is told */
+#elif defined SHORTREAD
 #define SLEEPS (got == 0 || got < 2 && !hup)
 #else
 #define SLEEPS got == 0
@@ -383,16 +434,24 @@ proctype Reader() {
     :: else ->
        if
        :: SLEEPS ->
-          if
-          :: atomic { edge -> edge = 0; hup = FIN }
-          :: atomic { looks > 0 -> looks-- }
-          fi
+          do
+          :: atomic { edge -> edge = 0; hup = FIN; HEARD };
+             break
+#ifdef DEAF
+          :: atomic { edge && !FIN -> edge = 0; HEARD }    /* and reads nothing */
+#endif
+          :: atomic { looks > 0 -> looks--; break }
+          od
        :: else
        fi;
        got = 0;
 call:  s = seq;
        if
-       :: got == 2
+       :: got == 2 ->
+#ifdef EXACT
+          show_what_is_left()
+#endif
+          skip
        :: got < 2 && rseq % 2 == 0 && s > rseq && rcvd >= X ->
           rseq++;
 #ifndef MUT_SHORTATX
@@ -424,7 +483,7 @@ call:  s = seq;
        :: got < 2 && rseq % 2 == 1 && head != tail -> b = ring[tail % RING]; tail++; deliver(b); got++; goto call
        :: got < 2 && rseq % 2 == 1 && s > rseq && tail == Y ->
           do
-          :: atomic { rcvd < X + tok && len(tcp) > 0 -> tcp?c; assert(c == TOK); rcvd++ }
+          :: atomic { rcvd < X + tok && len(tcp) > 0 -> tcp?c; assert(c == TOK); rcvd++; DRAINED }
           :: atomic { rcvd < X + tok && empty(tcp) && FIN -> rcvd = X + tok }
           :: atomic { rcvd < X + tok && empty(tcp) && !FIN -> goto last }      /* EAGAIN, or what there is */
           :: atomic { rcvd >= X + tok -> break }

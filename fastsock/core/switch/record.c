@@ -87,6 +87,9 @@ static void clear(struct fs_record *record, enum fs_role role)
     STORE(&record->since_ns, 0);
     STORE(&record->switches, 0);
     STORE(&record->spills, 0);
+    STORE(&record->rests, 0);
+    STORE(&record->rested, 0);
+    STORE(&record->rested_at, 0);
     STORE(&record->extra_out, 0);
     STORE(&record->extra_in, 0);
     STORE(&record->loop, 0);

@@ -67,6 +67,8 @@ struct fs_record {
     _Atomic uint32_t rung; /* tokens since X that were sent, or are owed: what the segment counts, but for one */
     _Atomic uint32_t calls_out;
     _Atomic uint64_t switches, spills; /* of this end's direction */
+    _Atomic uint32_t rests, rested;    /* sends left over TCP before the ring is tried again; how many there were */
+    _Atomic uint64_t rested_at;        /* the ring's head then */
     _Atomic uint64_t extra_out;        /* among `sent`: tokens, and what had gone into the ring before */
     fs_lock_word sender;
 

@@ -18,7 +18,10 @@
 #define LOCK_PATIENCE_NS 50000000ull   /* then its owner is stopped */
 #define LOOK_EVERY_US 1000.0           /* how old a sender's knowledge of the other end's life may be */
 #define READER_PATIENCE_NS 20000000ull /* with a wake-up of a thread */
-#define AGAIN SSIZE_MAX                /* of an inner function: the carrier has changed */
+#define LEAST_REST 16u                 /* sends over TCP before the ring is tried again */
+#define MOST_REST 4096u
+#define LONG_SERVICE (1u << 20) /* bytes that the ring has carried meanwhile */
+#define AGAIN SSIZE_MAX         /* of an inner function: the carrier has changed */
 #define ONLY_TCP (MSG_OOB | MSG_ZEROCOPY)
 
 static int lock(fs_lock_word *word, int flags)
@@ -118,6 +121,27 @@ static ssize_t put_what_fits(struct fs_connection *connection, struct fs_end *en
     return result;
 }
 
+/* An exact watcher hears of what TCP carries.  Who sends him many messages between two reads would change carrier all the
+ * time: so the direction stays on TCP for a while, and longer each time that the ring has not served for long. */
+static void rest(struct fs_record *record, const struct fs_end *end)
+{
+    uint64_t head = fs_published(end->out.shared);
+    uint32_t calls = atomic_load(&record->rested) * 2;
+    if (head - atomic_load(&record->rested_at) >= LONG_SERVICE || calls < LEAST_REST) calls = LEAST_REST;
+    if (calls > MOST_REST) calls = MOST_REST;
+    atomic_store(&record->rested_at, head);
+    atomic_store(&record->rested, calls);
+    atomic_store(&record->rests, calls);
+}
+
+/* A count that two threads take down at once may last a call longer. */
+static int has_rested(struct fs_record *record)
+{
+    uint32_t rests = atomic_load_explicit(&record->rests, memory_order_relaxed);
+    if (rests != 0) atomic_store_explicit(&record->rests, rests - 1, memory_order_relaxed);
+    return rests == 0;
+}
+
 /* With the lock, and the direction in the ring. */
 static ssize_t put(struct fs_connection *connection, struct fs_end *end, int descriptor, struct fs_parts *parts,
                    int flags)
@@ -125,6 +149,10 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
     const size_t length = parts->left;
     if (fs_tokens_pay(connection, descriptor) != 0) return -EAGAIN;
     if (fs_end_shared(end)) fs_cma_abandon(end);
+    if (!fs_tokens_can_tell(end) && fs_switch_to_tcp(connection, end, descriptor)) {
+        rest(connection->record, end);
+        return 0;
+    }
     ssize_t result = put_what_fits(connection, end, descriptor, parts, flags);
     if (result < 0 && result != -EAGAIN) return result;
     if (result >= 0 && (size_t)result == length) return result;
@@ -186,7 +214,7 @@ static int is_undisturbed(struct fs_connection *connection, int descriptor, cons
     return (seq & 1) != 0 && atomic_load(&record->out_ring) && atomic_load(&fs_words_out(end)->seq) == seq &&
            !atomic_load_explicit(&record->ringing, memory_order_relaxed) && atomic_load(&record->owed) == 0 &&
            !atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed) && !fs_switch_is_asked(end) &&
-           !fs_end_shared(end) && !fs_end_other_left(end) && is_known_to_live(end);
+           !fs_end_shared(end) && !fs_end_other_left(end) && is_known_to_live(end) && fs_tokens_can_tell(end);
 }
 
 /* The common case: nobody else sends, and there is room for all.  0: it is not that simple, and nothing was done. */
@@ -214,7 +242,7 @@ static void try_ring(struct fs_connection *connection, int descriptor, struct fs
     if (end != NULL && state == FS_OFFERED && fs_connection_is_joined(end)) {
         fs_attach_progress(connection, descriptor);
     } else if (end != NULL && state == FS_ATTACHED && fs_switch_is_due(record, end) && !fs_end_other_left(end) &&
-               fs_lock(&record->sender, 0) == 0) {
+               has_rested(record) && fs_lock(&record->sender, 0) == 0) {
         fs_switch_mend(record, end, descriptor);
         if (fs_table_is(connection, descriptor, record)) fs_switch_to_ring(connection, end, descriptor);
         fs_unlock(&record->sender);

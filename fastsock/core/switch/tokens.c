@@ -57,6 +57,12 @@ static int is_token_due(const struct fs_end *end, uint64_t seen)
            has_place_for_one(end, seen);
 }
 
+int fs_tokens_can_tell(const struct fs_end *end)
+{
+    if (atomic_load_explicit(&end->out.shared->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return 1;
+    return is_token_due(end, atomic_load(&fs_words_out(end)->tokens));
+}
+
 static int is_due(const struct fs_end *end, uint64_t seen)
 {
     return is_token_due(end, seen) || (seen & (FS_BIT_WANTED | FS_TOKENS_ENDED)) == FS_BIT_WANTED;

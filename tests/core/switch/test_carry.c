@@ -350,6 +350,35 @@ TEST(edge_comes_with_each_arrival_that_tcp_would_tell_of, 0)
     close_both(&pair);
 }
 
+TEST(edge_comes_with_each_arrival_at_a_program_that_reads_nothing, 0)
+{
+    enum { MESSAGES = 20, BEFORE = 3 };
+    for (int before = 0; before <= BEFORE; before++) { /* bytes that TCP has carried are unread, too */
+        struct pair pair = pair_both(4096);
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+        unsigned char got[BEFORE + MESSAGES + 1];
+        int epoll = epoll_create1(EPOLL_CLOEXEC);
+        fs_connection_watch(pair.end[0], pair.fd[0]);
+        CHECK_EQUAL(epoll_ctl(epoll, EPOLL_CTL_ADD, pair.fd[0], &event), 0);
+        for (int i = 0; i < before + MESSAGES; i++) {
+            unsigned char number = (unsigned char)i;
+            if (i == before) pair_attach(&pair);
+            CHECK_EQUAL(send_now(&pair, 1, &number, 1, 0), 1);
+            CHECK(has_edge(epoll));
+            CHECK(!has_edge(epoll));
+        }
+        CHECK_EQUAL(receive_now(&pair, 0, got, sizeof got, 0), before + MESSAGES);
+        for (int i = 0; i < before + MESSAGES; i++) CHECK_EQUAL(got[i], i);
+        for (int i = 0; i < 3; i++) { /* and the ring serves again */
+            CHECK_EQUAL(send_now(&pair, 1, "more", 4, 0), 4);
+            CHECK(has_edge(epoll));
+            expect_bytes(&pair, 0, "more");
+        }
+        close(epoll);
+        close_both(&pair);
+    }
+}
+
 /* ---- a thread that sleeps in recv() since before the offer ---- */
 
 static void *sleep_in_receive(void *argument)
