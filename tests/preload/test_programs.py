@@ -100,6 +100,16 @@ def test_a_number_that_others_have_too_stays_on_tcp(how: str, gains: bool, tmp_p
     assert (compiled.gained(report) > 0) == gains
 
 
+@pytest.mark.parametrize("after", ["0", "1", "3", "9", "pays"])
+def test_a_thread_that_waits_for_edges_hears_of_what_comes_while_another_one_reads(after: str, tmp_path: Path) -> None:
+    words = [compiled.program("handover"), "300"]
+    report = tmp_path / "report"
+    for _ in range(3):
+        seen = compiled.ours(words, report, UPGRADE_AFTER=after)
+        assert (seen.returncode, seen.stdout, seen.stderr) == (0, "300 answers\n", "")
+    assert compiled.gained(report) > 0
+
+
 @pytest.mark.parametrize(("server", "client"), TALKS)
 @pytest.mark.parametrize(("after", "ring"), [(0, "1M"), (5, "4096")])
 def test_every_byte_comes_back(server: str, client: str, after: int, ring: str, tmp_path: Path) -> None:

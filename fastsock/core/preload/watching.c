@@ -17,6 +17,7 @@
 #define MOST_BUSY 3
 #define BUSY_NS 5000000 /* another thread reads: its end is not heard of */
 #define MOST_STALE 64   /* times in one wait that all the kernel told of was left over */
+#define ALL_STALE (-2)
 
 /* A wait of one thread.  `until`: UINT64_MAX: for ever; 0: not at all. */
 struct wait {
@@ -322,9 +323,25 @@ static struct fs_watch *begin_sleep(int descriptor)
     return watch;
 }
 
-static int end_sleep(struct fs_watch *watch, int result)
+/* If it came, what the kernel told was the first of its tokens perhaps: nobody has asked for the next one yet. */
+static int hear(int descriptor, struct epoll_event *events, int most, int count)
 {
+    struct fs_watch *watch = fs_watch_hold(descriptor);
+    if (watch == NULL) return count;
+    struct wait wait = {watch, descriptor, events, most, 0, 0, 0, NULL};
+    if (watch->is_exact) wait.count = count;
+    else keep_what_is_so(&wait, count);
+    fs_watch_release(watch);
+    return wait.count > 0 ? wait.count : ALL_STALE;
+}
+
+/* ALL_STALE: the wait goes on. */
+static int end_sleep(struct fs_watch *watch, int descriptor, struct epoll_event *events, int most, int result)
+{
+    int error = errno;
     if (watch != NULL) fs_seats_ask(&watch->poller.seats, -1);
+    if (result > 0 && watch != NULL && fs_polling_is_due()) result = hear(descriptor, events, most, result);
+    errno = error;
     return result;
 }
 
@@ -332,28 +349,42 @@ static uint64_t of_ms(int timeout) { return timeout < 0 ? UINT64_MAX : (uint64_t
 
 FS_DOOR int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
 {
-    int before = errno, result = wait_for(descriptor, events, most, of_ms(timeout), mask);
-    if (result != -ENOENT) return answer(result, before);
-    struct fs_watch *watch = begin_sleep(descriptor);
-    return end_sleep(watch, fs_next.epoll_pwait(descriptor, events, most, timeout, mask));
+    int before = errno, result;
+    do {
+        result = wait_for(descriptor, events, most, of_ms(timeout), mask);
+        if (result != -ENOENT) return answer(result, before);
+        struct fs_watch *watch = begin_sleep(descriptor);
+        result =
+            end_sleep(watch, descriptor, events, most, fs_next.epoll_pwait(descriptor, events, most, timeout, mask));
+    } while (result == ALL_STALE);
+    return result;
 }
 
 FS_DOOR int epoll_wait(int descriptor, struct epoll_event *events, int most, int timeout)
 {
-    int before = errno, result = wait_for(descriptor, events, most, of_ms(timeout), NULL);
-    if (result != -ENOENT) return answer(result, before);
-    struct fs_watch *watch = begin_sleep(descriptor);
-    return end_sleep(watch, fs_next.epoll_wait(descriptor, events, most, timeout));
+    int before = errno, result;
+    do {
+        result = wait_for(descriptor, events, most, of_ms(timeout), NULL);
+        if (result != -ENOENT) return answer(result, before);
+        struct fs_watch *watch = begin_sleep(descriptor);
+        result = end_sleep(watch, descriptor, events, most, fs_next.epoll_wait(descriptor, events, most, timeout));
+    } while (result == ALL_STALE);
+    return result;
 }
 
 FS_DOOR int epoll_pwait2(int descriptor, struct epoll_event *events, int most, const struct timespec *limit,
                          const sigset_t *mask)
 {
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
-    int before = errno, result = wait_for(descriptor, events, most, ns, mask);
-    if (result != -ENOENT) return answer(result, before);
-    struct fs_watch *watch = begin_sleep(descriptor);
-    return end_sleep(watch, fs_next.epoll_pwait2(descriptor, events, most, limit, mask));
+    int before = errno, result;
+    do {
+        result = wait_for(descriptor, events, most, ns, mask);
+        if (result != -ENOENT) return answer(result, before);
+        struct fs_watch *watch = begin_sleep(descriptor);
+        result =
+            end_sleep(watch, descriptor, events, most, fs_next.epoll_pwait2(descriptor, events, most, limit, mask));
+    } while (result == ALL_STALE);
+    return result;
 }
 
 /* ---- objects and registrations ---- */

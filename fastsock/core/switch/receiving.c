@@ -125,6 +125,15 @@ static void peek_behind_tokens(struct receive *call)
     if (got > left) call->done += (size_t)(got - left);
 }
 
+/* The reader begins with the ring.  The kernel may have told the first token together with the last bytes on TCP: who sleeps
+ * and hears of edges alone needs one of what comes next. */
+static int ask_for_news(const struct receive *call)
+{
+    if (atomic_load(&call->record->listeners) == 0) return ON;
+    int error = fs_tokens_keep_one(call->connection, call->end, call->descriptor);
+    return error < 0 ? error : ON;
+}
+
 /* TCP carries up to X. */
 static int step_up_to_x(struct receive *call)
 {
@@ -133,7 +142,7 @@ static int step_up_to_x(struct receive *call)
     if (left <= 0) {
         if (left < -FS_MOST_TOKENS) return -EPROTO;
         fs_switch_carry_out(call->record, call->end);
-        return ON;
+        return ask_for_news(call);
     }
     if (room(call) == 0) return look_at_tcp(call, 0) > 0 ? DONE : -EAGAIN;
     int got = take_bytes(call, (size_t)left);

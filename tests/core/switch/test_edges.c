@@ -189,3 +189,28 @@ TEST(what_is_told_is_not_told_again, 0)
         close_both(&pair);
     }
 }
+
+static int kernel_tells(const struct watcher *watcher)
+{
+    struct epoll_event events[MOST];
+    return epoll_wait(watcher->epoll, events, MOST, 0);
+}
+
+/* The poller sleeps by the kernel alone meanwhile, as before any memory; another thread reads. */
+TEST(the_first_token_is_told_with_bytes_on_tcp_and_the_next_arrival_is_told, 0)
+{
+    struct pair pair = pair_both(4096);
+    struct watcher watcher;
+    begin(&watcher, &pair, 0);
+    CHECK_EQUAL(send_now(&pair, 1, "a", 1, 0), 1);
+    pair_attach(&pair);
+    CHECK_EQUAL(send_now(&pair, 1, "b", 1, 0), 1);
+    CHECK_EQUAL(kernel_tells(&watcher), 1);
+    expect_bytes(&pair, 0, "ab");
+    CHECK_EQUAL(kernel_tells(&watcher), 0);
+    CHECK_EQUAL(send_now(&pair, 1, "c", 1, 0), 1);
+    CHECK_EQUAL(kernel_tells(&watcher), 1);
+    expect_bytes(&pair, 0, "c");
+    end(&watcher);
+    close_both(&pair);
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -80,7 +81,12 @@ class Server:
         assert self.process is not None
         os.kill(pid, signal.SIGKILL)
         self.process.wait()
+        until("nobody listens there", self._refuses)  # a child that was just forked may yet
         self.start()
+
+    def _refuses(self) -> bool:
+        with socket.socket() as sock:
+            return sock.connect_ex(("127.0.0.1", self.port)) == errno.ECONNREFUSED
 
     def reload(self, shared: Shared) -> bool:
         """False if it knows no such thing."""
