@@ -5,6 +5,7 @@ CFLAGS says otherwise where it names a level of optimisation (-O0) or debug info
 """
 
 import compileall
+import hashlib
 import os
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +32,11 @@ MORE = {
 # library. What the core itself calls by such a name is led past the doors.
 PRELOAD = CORE / "preload"
 PRELOADED = "fastsock.core.preload.libfastsock_preload"
-PRELOADED_FOLDERS = (CORE, CORE / "sockets", CORE / "stream", CORE / "switch", PRELOAD)
+CONNECTIONS = (CORE, CORE / "sockets", CORE / "stream", CORE / "switch")
+PRELOADED_FOLDERS = (*CONNECTIONS, PRELOAD)
+# In a process that has the library, Python's core is that one. This module is the same binding, without a core within.
+BORROWER = "fastsock.core.preload._core"
+LED = PRELOAD / "led.c"  # where the linker leads the core's own calls: in both
 C_FILES = [path for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
 
 CORES = len(os.sched_getaffinity(0))
@@ -40,17 +45,37 @@ ASKED = os.environ.get("CFLAGS", "").split()
 # RDMA is built in where the headers of libibverbs and librdmacm are found: the compiler's own, or those of this folder.
 RDMA_HEADERS = [folder for folder in (os.environ.get("FASTSOCK_RDMA_HEADERS"),) if folder]
 
+# The library offers its core to a Python of this very build alone, and has no name in any other program's way.
+SHARED_NAMES = Path("build") / "shared_names.h"
+
 OPTIONS = {
     "include_dirs": [str(CORE), *RDMA_HEADERS],
-    "extra_compile_args": ["-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"],
+    "extra_compile_args": [
+        *("-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"),
+        *("-include", str(SHARED_NAMES.absolute())),
+    ],
     "extra_link_args": ["-pthread"],
 }
 
 
+def write_shared_names() -> None:
+    """The names of the core as the linker sees them: with a mark of what all headers say."""
+    text = "".join(path.read_text() for path in sorted(HEADERS) if path.parent in PRELOADED_FOLDERS)
+    mark = hashlib.sha256(text.encode()).hexdigest()[:16]
+    names = sorted(set(re.findall(r"\bfs_\w+", text)))
+    lines = [f"#pragma redefine_extname {name} fastsock_{mark}_{name}" for name in names]
+    wanted = "\n".join(["/* written by setup.py */", *lines, ""])
+    if not SHARED_NAMES.exists() or SHARED_NAMES.read_text() != wanted:
+        SHARED_NAMES.parent.mkdir(exist_ok=True)
+        SHARED_NAMES.write_text(wanted)
+
+
 def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays; a generated binding is large, and only calls."""
-    level = "-O2" if Path(source).with_suffix(".pyx").exists() else "-O3"
-    return [default for default in (level, "-g0") if not any(flag.startswith(default[:2]) for flag in ASKED)]
+    is_binding = Path(source).with_suffix(".pyx").exists()
+    defaults = ["-O2" if is_binding else "-O3", "-g0"]
+    chosen = [default for default in defaults if not any(flag.startswith(default[:2]) for flag in ASKED)]
+    return [*chosen, "-fvisibility=protected"] if Path(source).parent in CONNECTIONS else chosen
 
 
 class BuildInParallel(build_ext):
@@ -106,20 +131,37 @@ def extension(binding: Path) -> Extension:
     return Extension(name, sources=[str(binding), *sources], depends=sorted(map(str, depends)), **OPTIONS)
 
 
+def led_past_doors() -> list[str]:
+    """What the linker is told."""
+    names = re.findall(r"\bX\([^,]+, (\w+)", (PRELOAD / "next.h").read_text())
+    names += re.findall(r"^\w+ __wrap_(\w+)\([^;]*;", LED.read_text(), re.MULTILINE)
+    return [f"-Wl,--wrap={name}" for name in names]
+
+
 def preloaded() -> Extension:
     sources = [path for path in C_FILES if path.parent in PRELOADED_FOLDERS and path.name != "beside.c"]
-    names = re.findall(r"\bX\([^,]+, (\w+)", (PRELOAD / "next.h").read_text())
-    names += re.findall(r"^\w+ __wrap_(\w+)\([^;]*;", (PRELOAD / "next.c").read_text(), re.MULTILINE)
     options = dict(OPTIONS)
-    options["extra_link_args"] = ["-pthread", "-ldl", "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in names)]
+    options["extra_link_args"] = ["-pthread", "-ldl", "-Wl,-z,defs", *led_past_doors()]
     return Extension(PRELOADED, sources=[str(path) for path in sources], depends=[*map(str, HEADERS)], **options)
+
+
+def borrower(core: Extension) -> Extension:
+    """After cythonize(): it has the same name within."""
+    owned = {str(path) for path in C_FILES if path.parent in CONNECTIONS}
+    options = dict(OPTIONS)
+    options["extra_link_args"] = ["-pthread", *led_past_doors()]
+    sources = [source for source in core.sources if source not in owned]
+    return Extension(BORROWER, sources=[*sources, str(LED)], depends=core.depends, **options)
 
 
 if __name__ == "__main__":  # cythonize()'s other processes may import this file
     # Python with its C types beside it is compiled too; without a compiler it runs as it is
     typed = [path.with_suffix(".py") for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
     modules = [extension(binding) for binding in sorted([*PACKAGE.rglob("*.pyx"), *typed])]
-    extensions = [*cythonize(modules, language_level=3, nthreads=CORES), preloaded()]
+    extensions = cythonize(modules, language_level=3, nthreads=CORES)
+    core = next(module for module in extensions if module.name == "fastsock.core.binding._core")
+    extensions += [preloaded(), borrower(core)]
+    write_shared_names()
     for module in extensions:
         module.optional = True  # cythonize() makes new ones and forgets it
     setup(ext_modules=extensions, cmdclass={"build_ext": BuildInParallel})

@@ -18,7 +18,7 @@ from . import chain, stream_socket
 from .config import settings
 from .connection import channel_calls, elsewhere, foreign, opening, registry, tcp_options
 from .connection.standing_in import Plain, is_tcp_stream, pass_for_standard, stand_in
-from .core.binding._calls import accepted, also_serve, connected, is_known, is_new
+from .core.binding._calls import accepted, also_serve, connected, is_known, is_new, share_doors
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
 from .patching import detached, numbers, release
@@ -539,3 +539,4 @@ def _attempt(primitive: Any, sock: socket, address: Any) -> int:
 pass_for_standard(socket)
 stand_in(globals())
 also_serve(channel_calls)
+share_doors(False)  # its connections may leave TCP

@@ -12,7 +12,7 @@ import sys
 from . import arrays
 from .connection import carriers
 from .connection.standing_in import Plain, pass_for_standard, stand_in
-from .core.binding._calls import SocketCalls, accepted, begins, is_known
+from .core.binding._calls import SocketCalls, accepted, begins, is_known, share_doors
 from .patching import detached, guards, numbers
 from .system.genuine import genuine
 
@@ -74,7 +74,7 @@ class socket(SocketCalls, Plain):
     def _fast_detach(self, taker: dict[str, Any]) -> int:
         """For the module with these globals."""
         number = _Base.fileno(self)
-        if is_known(number):
+        if is_known(number) and not carriers.has_doors():
             if detached.stays_fast(taker):
                 detached.show_askers(taker)
             else:
@@ -124,3 +124,4 @@ pass_for_standard(socket)
 stand_in(globals())
 guards.cover(socket)
 numbers.before_first_attach(guards.activate)
+share_doors(True)

@@ -25,6 +25,7 @@ try:
         closed_connections,
         configure,
         connection_seen,
+        doors_tell,
         go_on_answering,
         is_in_memory,
         keep_closed,
@@ -190,8 +191,15 @@ def totals() -> dict[str, int]:
     return {"shm": gained, "tcp": max(native.entered() - _entered_before - gained, 0)}
 
 
+def has_doors() -> bool:
+    """Whether the preloaded library serves C code on the numbers of connections (core/beside.h)."""
+    return native is not None and native.has_doors()
+
+
 def shown(descriptor: int, frame: FrameType) -> None:
     """The program asks for the number, in `frame`. It may be polled, or used by C code."""
+    if has_doors():
+        return
     if foreign.calls_c(frame):
         give_away(descriptor)
     else:
@@ -257,6 +265,7 @@ def note_all(wanted: bool) -> None:
     if native is not None:
         _notes_all = wanted
         keep_closed(wanted)
+        doors_tell(wanted)
 
 
 _notes_all = False
@@ -297,7 +306,7 @@ def _entered(descriptor: int, address: Any) -> None:
     why = _excluded(found, address)
     if why is not None:
         keep_on_tcp(descriptor)
-    if in_force.settings().trace:
+    if in_force.settings().trace and not has_doors():  # which have told it
         told = f": {why}" if why else " so far"
         chain.log.info("%s %s stays on tcp%s", found["role"], found["peer"] or address, told)
 

@@ -18,9 +18,31 @@ binding/                     where Python objects end: fastsock.core.binding._co
 
 from __future__ import annotations
 
+import os
+
 available = False
 why_not = ""
 
+_LIBRARY = "libfastsock_preload.so"
+
+
+def _choose() -> None:
+    """Where the preloaded library is there, and of this build, its core is the one of this process (core/beside.h)."""
+    if _LIBRARY not in os.environ.get("LD_PRELOAD", "") and os.environ.get("FASTSOCK_CHILDREN") != "0":
+        return
+    from . import binding
+
+    own = binding.__path__
+    binding.__path__ = [os.path.join(os.path.dirname(__file__), "preload"), *own]
+    try:
+        from .binding import _core  # noqa: F401
+    except ImportError:
+        pass  # its own core, for which the library stands aside
+    finally:
+        binding.__path__ = own
+
+
+_choose()
 try:
     from .binding._core import (
         ACCEPTED,

@@ -6,11 +6,22 @@
 __attribute__((weak, visibility("default"))) extern void fastsock_preload_stand_aside(void);
 
 /* Two cores would each add memory to one connection: the Python one's loads later, and knows the program's objects. */
-int fs_be_alone(void)
+__attribute__((constructor)) static void at_load(void)
 {
-    if (fastsock_preload_stand_aside == NULL) return 0;
-    fastsock_preload_stand_aside();
-    return 1;
+    if (fastsock_preload_stand_aside != NULL) fastsock_preload_stand_aside();
 }
 
-__attribute__((constructor)) static void at_load(void) { fs_be_alone(); }
+int fs_beside_share(int wanted)
+{
+    (void)wanted;
+    return 0;
+}
+
+int fs_beside_pass(int descriptor)
+{
+    (void)descriptor;
+    return -1;
+}
+
+void fs_beside_tells(int python) { (void)python; }
+uint32_t fs_beside_entered(void) { return 0; }

@@ -11,6 +11,7 @@ import selectors
 import sys
 
 from .. import core
+from ..connection import carriers
 
 if core.available:
     from ..core.binding import _polling as native
@@ -31,8 +32,9 @@ _SELECTORS = (
 
 
 def patch(patches: Patches) -> None:
-    """Puts the pollers where programs look for them. Does nothing without the native core."""
-    if not core.available:
+    """Puts the pollers where programs look for them. Does nothing without the native core, or where the doors of the
+    preloaded library are: these know what each poller of the process watches."""
+    if not core.available or carriers.has_doors():
         return
     replaced: dict[int, tuple[Any, Any]] = {}
     for name in _NAMES:
@@ -52,7 +54,7 @@ def patch(patches: Patches) -> None:
 
 def patch_one(selector: selectors.BaseSelector) -> None:
     """The same for one selector of the standard library, for as long as it lives. Idempotent."""
-    if not core.available or type(selector).__module__ != "selectors":
+    if not core.available or carriers.has_doors() or type(selector).__module__ != "selectors":
         return
     masks = {key.fd: _mask(key.events) for key in selector.get_map().values()}
     own: Any = selector

@@ -33,7 +33,7 @@ from fastsock.core.binding._core cimport (
     Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_look, carry_receive, carry_receive_begins,
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, carry_wait_behind,
     carry_wait_awake, channel_await, channel_receive, channel_send_parts, connection_generation, connection_unwatch,
-    connection_watch, desk_other, desk_own, desk_show, end_drop, is_channel, is_contended, leave_descriptor, leave_release,
+    connection_watch, desk_other, desk_own, desk_show, doors_entered, doors_pass, doors_share, end_drop, is_channel, is_contended, leave_descriptor, leave_release,
     leave_shutdown, note_block, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
     table_lose, table_next,
 )
@@ -484,11 +484,14 @@ cdef bint wait_behind(Stream *stream) except -1:
 cdef Py_ssize_t receive_all(Stream *stream, char *target, Py_ssize_t length, int flags) except -1:
     """MSG_WAITALL by the kernel's own call, after carry_receive_begins()."""
     cdef ssize_t got
+    cdef int before
     while True:
         with nogil:
+            before = doors_pass(stream.descriptor)
             got = kernel_recv(stream.descriptor, target, length, flags)
             if got < 0:
                 got = -last_error
+            doors_pass(before)
         got = carry_receive_ended(stream.connection, stream.descriptor, True, stream.within, got, flags & PEEK)
         if got != -EINTR:
             break
@@ -654,6 +657,8 @@ cdef class SocketCalls:
     def fileno(self):
         """As socket.fileno(). Whoever asks may poll the number, or use it by C code."""
         cdef int descriptor = descriptor_of(self)
+        if doors:
+            return descriptor
         if table_find(descriptor) != NULL:
             ask_for(descriptor, True)
         elif descriptor >= 0 and is_tcp_stream(self):
@@ -836,9 +841,11 @@ include "watching.pxi"
 cdef object send_as_it_is(object sock, Stream *stream, list buffers, object ancdata, object flags, object address):
     """By `_socket`'s own call, after carry_send_begins()."""
     cdef ssize_t moved = -1
+    cdef int before = doors_pass(stream.descriptor)
     try:
         moved = plain_sendmsg(sock, buffers, ancdata, flags, address)
     finally:
+        doors_pass(before)
         carry_send_ended(stream.connection, stream.descriptor, stream.within, moved)
     return moved
 
@@ -848,10 +855,12 @@ cdef object receive_as_it_is(object sock, Stream *stream, object bufsize, object
     cdef ssize_t moved = -1, payload = -1
     cdef int number = as_int(flags)
     cdef bint peeked = number & PEEK != 0
+    cdef int before = doors_pass(stream.descriptor)
     try:
         data, ancillary, kinds, address = plain_recvmsg(sock, bufsize, ancbufsize, flags)
         moved = len(data)
     finally:
+        doors_pass(before)
         payload = carry_receive_ended(stream.connection, stream.descriptor, number & WAIT_ALL, stream.within, moved, peeked)
     if payload < 0:
         return None
@@ -882,14 +891,12 @@ cdef int check_arguments(object call, tuple arguments) except -1:
 
 cdef int enter(object sock, int role, object address) except -1:
     """A stream that is connected, or about to be, to that address, where this end connects."""
-    global beginning
     cdef int descriptor = descriptor_of(sock)
-    if is_tcp_stream(sock) and (role == FS_ROLE_ACCEPTED or table_find(descriptor) == NULL):
-        if obeying is not None and settings_of.get("current") is not followed:
-            follow_settings()
-        if beginning is not None:
-            hook, beginning = beginning, None
-            hook()
+    if doors:
+        if table_find(descriptor) != NULL:
+            greet(descriptor, address)
+    elif is_tcp_stream(sock) and (role == FS_ROLE_ACCEPTED or table_find(descriptor) == NULL):
+        prepare()
         # where there is no place for it, it is a plain socket
         if table_enter(descriptor, role) == 0:
             atomic_fetch_add(&entries, 1)
@@ -899,6 +906,42 @@ cdef int enter(object sock, int role, object address) except -1:
                 give_away(descriptor)
             if ruling is not None:
                 ruling(descriptor, address)
+    return 0
+
+
+# Where the preloaded library shares its table, its doors let connections in, those of the class among them.
+cdef bint doors = False
+
+
+def share_doors(bint wanted):
+    """Whether the preloaded library serves C code on the sockets of the class. wanted: else it stands aside."""
+    global doors
+    doors = doors_share(wanted)
+    if doors and obeying is not None:
+        follow_settings()  # they hold for what comes in by the doors, too
+    return doors
+
+
+def has_doors():
+    """Whether it does."""
+    return doors
+
+
+cdef int greet(int descriptor, object address) except -1:
+    """A door has let it in."""
+    prepare()
+    if ruling is not None:
+        ruling(descriptor, address)
+    return 0
+
+
+cdef inline int prepare() except -1:
+    global beginning
+    if obeying is not None and settings_of.get("current") is not followed:
+        follow_settings()
+    if beginning is not None:
+        hook, beginning = beginning, None
+        hook()
     return 0
 
 
@@ -933,7 +976,7 @@ cdef atomic_int entries = 0
 
 def entered():
     """How many connections came into the table in this process."""
-    return atomic_fetch_add(&entries, 0)
+    return atomic_fetch_add(&entries, 0) + doors_entered()
 
 
 def before_next(hook):
@@ -1097,6 +1140,7 @@ cdef class Numbered:
         cdef Stream stream
         cdef off_t position = 0
         cdef ssize_t sent
+        cdef int before
         if offset is not None:
             position = offset
         self.find(&stream)
@@ -1104,9 +1148,11 @@ cdef class Numbered:
             if carry_send_begins(stream.connection, stream.descriptor, False, &stream.within) != 0:
                 return None
             with nogil:
+                before = doors_pass(stream.descriptor)
                 sent = kernel_sendfile(stream.descriptor, file, NULL if offset is None else &position, count)
-            if sent < 0:
-                sent = -last_error
+                if sent < 0:
+                    sent = -last_error
+                doors_pass(before)
             carry_send_ended(stream.connection, stream.descriptor, stream.within, sent)
             if sent != -EINTR:
                 break

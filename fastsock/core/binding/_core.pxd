@@ -90,6 +90,11 @@ cdef int seats_sleep(fs_seats *seats, int *numbers, int flags, fs_loop **asleep)
 cdef void seats_awake(fs_seats *seats, fs_loop *asleep, int rung) noexcept nogil
 cdef void seats_ask(fs_seats *seats, int change) noexcept nogil
 cdef void seats_pass_on(fs_seats *seats) noexcept nogil
+# The doors of the preloaded library, where it is there (core/beside.h).
+cdef int doors_share(int wanted) noexcept nogil
+cdef int doors_pass(int descriptor) noexcept nogil
+cdef uint32_t doors_entered() noexcept nogil
+
 cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the number was closed without a word
 cdef bint table_adopts(int descriptor) noexcept nogil  # also a duplicate that was made unseen
 cdef bint table_knows(int descriptor) noexcept nogil  # and the number is that connection's still

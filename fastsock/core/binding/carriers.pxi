@@ -123,6 +123,23 @@ cdef void options_bound(fs_connection *connection, int descriptor) noexcept nogi
     fs_options_bound(connection, descriptor)
 
 
+cdef int doors_share(int wanted) noexcept nogil:
+    return fs_beside_share(wanted)
+
+
+cdef int doors_pass(int descriptor) noexcept nogil:
+    return fs_beside_pass(descriptor)
+
+
+cdef uint32_t doors_entered() noexcept nogil:
+    return fs_beside_entered()
+
+
+def doors_tell(bint python):
+    """Whether Python tells of all connections, and the preloaded library of none."""
+    fs_beside_tells(python)
+
+
 cdef void table_lose(int descriptor) noexcept nogil:
     fs_table_lose(descriptor)
 

@@ -169,3 +169,9 @@ cdef extern from "switch/closed.h" nogil:
     uint64_t fs_closed_attached()
     size_t fs_closed_list(fs_closed *list)
     void fs_closed_look(fs_connection *connection, int descriptor, fs_closed *seen)
+
+cdef extern from "beside.h" nogil:
+    int fs_beside_share(int wanted)
+    int fs_beside_pass(int descriptor)
+    void fs_beside_tells(int python)
+    uint32_t fs_beside_entered()

@@ -7,6 +7,7 @@
 
 #include "next.h"
 #include "passing.h"
+#include "sharing.h"
 #include "stream.h"
 #include "switch/carry.h"
 
@@ -53,7 +54,7 @@ static ssize_t copy_file(struct fs_connection *connection, int out, int in, off_
 
 FS_DOOR ssize_t sendfile(int out, int in, off_t *offset, size_t count)
 {
-    struct fs_connection *connection = fs_table_find(out);
+    struct fs_connection *connection = fs_stream_of(out);
     if (connection == NULL) return fs_next.sendfile(out, in, offset, count);
     int before = errno;
     if (count > MOST) count = MOST;

@@ -5,6 +5,7 @@
 
 #include "next.h"
 #include "passing.h"
+#include "sharing.h"
 #include "stream.h"
 #include "system.h"
 
@@ -22,7 +23,7 @@ static ssize_t send_one(struct fs_connection *connection, int descriptor, const 
 
 FS_DOOR ssize_t send(int descriptor, const void *data, size_t length, int flags)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL) return fs_next.send(descriptor, data, length, flags);
     int before = errno;
     ssize_t sent = send_one(connection, descriptor, data, length, flags);
@@ -32,14 +33,14 @@ FS_DOOR ssize_t send(int descriptor, const void *data, size_t length, int flags)
 FS_DOOR ssize_t sendto(int descriptor, const void *data, size_t length, int flags, const struct sockaddr *address,
                        socklen_t size)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL) return fs_next.sendto(descriptor, data, length, flags, address, size);
     return send(descriptor, data, length, flags); /* a connected stream ignores the address */
 }
 
 FS_DOOR ssize_t write(int descriptor, const void *data, size_t length)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL) return fs_next.write(descriptor, data, length);
     int before = errno;
     ssize_t sent = send_one(connection, descriptor, data, length, 0);
@@ -48,7 +49,7 @@ FS_DOOR ssize_t write(int descriptor, const void *data, size_t length)
 
 FS_DOOR ssize_t writev(int descriptor, const struct iovec *list, int count)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || count < 0 || count > IOV_MAX) return fs_next.writev(descriptor, list, count);
     int before = errno;
     ssize_t sent = fs_stream_send_list(connection, descriptor, list, (size_t)count, 0);
@@ -57,7 +58,7 @@ FS_DOOR ssize_t writev(int descriptor, const struct iovec *list, int count)
 
 FS_DOOR ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL) {
         if (message != NULL && message->msg_controllen != 0) fs_pass_on(message);
         return fs_next.sendmsg(descriptor, message, flags);
@@ -77,7 +78,7 @@ static size_t length_of(const struct msghdr *message)
 
 FS_DOOR int sendmmsg(int descriptor, struct mmsghdr *list, unsigned count, int flags)
 {
-    if (fs_table_find(descriptor) == NULL) {
+    if (fs_stream_of(descriptor) == NULL) {
         for (unsigned i = 0; i < count && i < IOV_MAX; i++)
             if (list[i].msg_hdr.msg_controllen != 0) fs_pass_on(&list[i].msg_hdr);
         return fs_next.sendmmsg(descriptor, list, count, flags);
@@ -95,7 +96,7 @@ FS_DOOR int sendmmsg(int descriptor, struct mmsghdr *list, unsigned count, int f
 /* At no position it is writev().  What else flags may ask for the kernel does. */
 FS_DOOR ssize_t pwritev2(int descriptor, const struct iovec *list, int count, off_t at, int flags)
 {
-    if (at == -1 && flags == 0 && fs_table_find(descriptor) != NULL) return writev(descriptor, list, count);
+    if (at == -1 && flags == 0 && fs_stream_of(descriptor) != NULL) return writev(descriptor, list, count);
     if (at == -1) fs_pass_number(descriptor);
     return fs_next.pwritev2(descriptor, list, count, at, flags);
 }
@@ -105,7 +106,7 @@ FS_ALIAS(pwritev2) ssize_t pwritev64v2(int descriptor, const struct iovec *list,
 
 FS_DOOR ssize_t recv(int descriptor, void *target, size_t length, int flags)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || flags & BESIDE) return fs_next.recv(descriptor, target, length, flags);
     int before = errno;
     ssize_t got = fs_stream_receive(connection, descriptor, target, length, flags);
@@ -115,7 +116,7 @@ FS_DOOR ssize_t recv(int descriptor, void *target, size_t length, int flags)
 FS_DOOR ssize_t recvfrom(int descriptor, void *target, size_t length, int flags, struct sockaddr *address,
                          socklen_t *size)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || flags & BESIDE) return fs_next.recvfrom(descriptor, target, length, flags, address, size);
     ssize_t got = recv(descriptor, target, length, flags);
     if (got >= 0 && address != NULL && size != NULL) *size = 0; /* of a stream the kernel tells none */
@@ -124,7 +125,7 @@ FS_DOOR ssize_t recvfrom(int descriptor, void *target, size_t length, int flags,
 
 FS_DOOR ssize_t read(int descriptor, void *target, size_t length)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || length == 0) return fs_next.read(descriptor, target, length);
     int before = errno;
     ssize_t got = fs_stream_receive(connection, descriptor, target, length, 0);
@@ -133,7 +134,7 @@ FS_DOOR ssize_t read(int descriptor, void *target, size_t length)
 
 FS_DOOR ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || flags & BESIDE) return fs_next.recvmsg(descriptor, message, flags);
     int before = errno;
     ssize_t got = fs_stream_receive_message(connection, descriptor, message, flags);
@@ -142,7 +143,7 @@ FS_DOOR ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 
 FS_DOOR ssize_t readv(int descriptor, const struct iovec *list, int count)
 {
-    struct fs_connection *connection = fs_table_find(descriptor);
+    struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || count < 0 || count > IOV_MAX) return fs_next.readv(descriptor, list, count);
     struct msghdr message = {.msg_iov = (struct iovec *)list, .msg_iovlen = (size_t)count};
     int before = errno;
@@ -152,7 +153,7 @@ FS_DOOR ssize_t readv(int descriptor, const struct iovec *list, int count)
 
 FS_DOOR ssize_t preadv2(int descriptor, const struct iovec *list, int count, off_t at, int flags)
 {
-    if (at == -1 && flags == 0 && fs_table_find(descriptor) != NULL) return readv(descriptor, list, count);
+    if (at == -1 && flags == 0 && fs_stream_of(descriptor) != NULL) return readv(descriptor, list, count);
     if (at == -1) fs_pass_number(descriptor);
     return fs_next.preadv2(descriptor, list, count, at, flags);
 }
@@ -175,7 +176,7 @@ static int is_left(struct timespec *limit, uint64_t begun, const struct timespec
 
 FS_DOOR int recvmmsg(int descriptor, struct mmsghdr *list, unsigned count, int flags, struct timespec *limit)
 {
-    if (fs_table_find(descriptor) == NULL || flags & BESIDE)
+    if (fs_stream_of(descriptor) == NULL || flags & BESIDE)
         return fs_next.recvmmsg(descriptor, list, count, flags, limit);
     const struct timespec first = limit != NULL ? *limit : (struct timespec){0, 0};
     if (first.tv_sec < 0 || first.tv_nsec < 0 || first.tv_nsec >= (long)SECOND_NS) return (int)fs_answer(-EINVAL, 0);

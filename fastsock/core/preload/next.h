@@ -88,7 +88,7 @@
 struct fs_next {
     FS_NEXT_ALL(FS_NEXT_POINTER)
 };
-extern struct fs_next fs_next;
+extern struct fs_next fs_next __attribute__((visibility("default"))); /* also for Python's modules (led.c) */
 
 #define FS_DOOR __attribute__((visibility("default")))
 /* Another name of a door. */

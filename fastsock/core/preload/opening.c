@@ -8,6 +8,7 @@
 #include "process.h"
 #include "report.h"
 #include "rules.h"
+#include "sharing.h"
 #include "switch/candidates.h"
 #include "switch/table.h"
 #include "watched.h"
@@ -68,6 +69,7 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
                is_tcp_stream(descriptor, role) && !fs_is_borrowed()) {
         fs_report_at_exit();
         if (fs_table_enter(descriptor, role) == 0) {
+            fs_sharing_entered();
             heed_rules(descriptor, role, given);
             fs_report_entered(descriptor, given);
             fs_watched_entered(descriptor);

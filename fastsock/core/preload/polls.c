@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "next.h"
+#include "process.h"
 #include "switch/carry.h"
 #include "switch/polling.h"
 #include "switch/table.h"
@@ -26,10 +27,16 @@ static int is_with_memory(int descriptor)
     return connection != NULL && fs_carry_is_attached(connection);
 }
 
+/* Where it stands aside the pollers are Python's. */
+static int is_due(void)
+{
+    return fs_polling_is_due() && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed);
+}
+
 /* Whether the kernel's answer must be looked at. */
 static int concerns(const struct pollfd *list, nfds_t count)
 {
-    if (!fs_polling_is_due()) return 0;
+    if (!is_due()) return 0;
     for (nfds_t i = 0; i < count; i++)
         if (list[i].fd >= 0 && list[i].events & READABLE && is_with_memory(list[i].fd)) return 1;
     return 0;
@@ -208,7 +215,7 @@ static int select_concerns(int end, const fd_set *readers)
         if (fs_watch_is_known(i)) fs_watch_be_exact(i);
         found |= is_with_memory(i);
     }
-    return found && fs_polling_is_due();
+    return found && is_due();
 }
 
 /* What select() calls readable, writable and exceptional, as the kernel has it. */

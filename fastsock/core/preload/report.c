@@ -13,6 +13,7 @@
 
 #include "next.h"
 #include "process.h"
+#include "sharing.h"
 #include "switch/closed.h"
 #include "switch/table.h"
 #include "telling.h"
@@ -184,7 +185,7 @@ static void write_all(struct fs_line *line, int file, struct fs_closed *closed, 
 static void report(void)
 {
     const char *target = fs_report_target;
-    if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside)) return;
+    if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside) || atomic_load(&fs_python_tells)) return;
     int to_error = strcmp(target, "-") == 0;
     int file = to_error ? -1 : open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     struct fs_closed *closed = malloc(FS_CLOSED_KEPT * sizeof *closed);
