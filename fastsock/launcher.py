@@ -15,7 +15,7 @@ import os
 import sys
 
 from .config import LAUNCHED, ConfigError
-from .launching import children
+from .launching import children, preloading
 from .launching.options import interpreter_options
 
 TYPE_CHECKING = False
@@ -67,13 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from .config import reload
 
     try:
-        reload()
+        settings = reload()
     except ConfigError as error:
         refuse(f"{error}\n")
     os.environ[LAUNCHED] = str(os.getpid())
     options = _replaceable()
     if options is not None:
         children.cover(os.environ)
+        preloading.cover_where_possible(settings, os.environ)
         become(sys.executable, [sys.orig_argv[0], *options, *program])
     from .launching import inprocess
 

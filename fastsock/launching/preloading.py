@@ -32,6 +32,25 @@ def cover(environ: MutableMapping[str, str]) -> None:
     environ[PRELOAD] = " ".join([LIBRARY, *others])
 
 
+def cover_where_possible(settings: Settings, environ: MutableMapping[str, str]) -> None:
+    """Both, where the library is there. Without it C code in a Python process has plain TCP."""
+    try:
+        cover(environ)
+        hand_on_rules(settings, environ)
+    except CannotPreload:
+        uncover(environ)
+
+
+def uncover(environ: MutableMapping[str, str]) -> None:
+    """Take the library out. Other preloads stay. Idempotent."""
+    others = [entry for entry in environ.get(PRELOAD, "").replace(":", " ").split() if entry != LIBRARY]
+    environ.pop(RULES, None)
+    if others:
+        environ[PRELOAD] = " ".join(others)
+    else:
+        environ.pop(PRELOAD, None)
+
+
 def hand_on_rules(settings: Settings, environ: MutableMapping[str, str]) -> None:
     """Give the library the rules of FASTSOCK_CONFIG, resolved: it looks up no name. core/preload/rules.c has the form.
 

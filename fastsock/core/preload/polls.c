@@ -28,10 +28,7 @@ static int is_with_memory(int descriptor)
 }
 
 /* Where it stands aside the pollers are Python's. */
-static int is_due(void)
-{
-    return fs_polling_is_due() && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed);
-}
+static int is_due(void) { return fs_polling_is_due() && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed); }
 
 /* Whether the kernel's answer must be looked at. */
 static int concerns(const struct pollfd *list, nfds_t count)

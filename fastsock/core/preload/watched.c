@@ -265,7 +265,7 @@ void fs_watch_changed(int epoll, int operation, int descriptor, const struct epo
     struct fs_watch *watch = fs_watch_hold(epoll);
     if (watch == NULL) {
         if (atomic_load_explicit(&fs_stands_aside, memory_order_relaxed)) return; /* the pollers are Python's */
-        if (operation != EPOLL_CTL_DEL) watch_exactly(descriptor); /* by somebody whom nobody sees */
+        if (operation != EPOLL_CTL_DEL) watch_exactly(descriptor);                /* by somebody whom nobody sees */
         return;
     }
     if (operation == EPOLL_CTL_DEL) unregister(watch, descriptor);
