@@ -50,10 +50,7 @@ SHARED_NAMES = Path("build") / "shared_names.h"
 
 OPTIONS = {
     "include_dirs": [str(CORE), *RDMA_HEADERS],
-    "extra_compile_args": [
-        *("-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"),
-        *("-include", str(SHARED_NAMES.absolute())),
-    ],
+    "extra_compile_args": ["-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"],
     "extra_link_args": ["-pthread"],
 }
 
@@ -70,11 +67,17 @@ def write_shared_names() -> None:
         SHARED_NAMES.write_text(wanted)
 
 
+def module_of(binding: Path) -> str:
+    return ".".join(binding.with_suffix("").parts)
+
+
 def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays; a generated binding is large, and only calls."""
     is_binding = Path(source).with_suffix(".pyx").exists()
     defaults = ["-O2" if is_binding else "-O3", "-g0"]
     chosen = [default for default in defaults if not any(flag.startswith(default[:2]) for flag in ASKED)]
+    if Path(source) in C_FILES or module_of(Path(source)) in ("fastsock.core.binding._core", *MORE):
+        chosen += ["-include", str(SHARED_NAMES.absolute())]
     return [*chosen, "-fvisibility=protected"] if Path(source).parent in CONNECTIONS else chosen
 
 
@@ -121,7 +124,7 @@ class BuildInParallel(build_ext):
 
 
 def extension(binding: Path) -> Extension:
-    name = ".".join(binding.with_suffix("").parts)
+    name = module_of(binding)
     sources = MORE.get(name, [])
     if name == "fastsock.core.binding._core":
         sources = [str(path) for path in C_FILES if path.parent != PRELOAD]

@@ -59,3 +59,12 @@ def test_tls_goes_by_memory(server: str, talker: str, certificate: Path, tmp_pat
     if "uvloop" in (server, talker):
         pytest.importorskip("uvloop")
     all_gained(run(f"{server}tls", f"{talker}tls", certificate, tmp_path))
+
+
+@pytest.mark.parametrize("after", [1, 3, 40])
+def test_forked_children_and_threads_use_both(after: int, tmp_path: Path) -> None:
+    words = [sys.executable, str(compiled.PROGRAMS / "forks.py")]
+    plain = compiled.plain(words)
+    assert (plain.returncode, plain.stderr) == (0, "")
+    done = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=after)
+    assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, "")

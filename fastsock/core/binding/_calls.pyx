@@ -620,6 +620,8 @@ cdef class SocketCalls:
 
     def connect(self, address, /):
         """As socket.connect()."""
+        if doors and not is_up_to_date():
+            follow_settings()
         try:
             plain_connect(self, address)
         except BlockingIOError:
@@ -629,6 +631,8 @@ cdef class SocketCalls:
 
     def connect_ex(self, address, /):
         """As socket.connect_ex()."""
+        if doors and not is_up_to_date():
+            follow_settings()
         result = plain_connect_ex(self, address)
         if result == 0 or result == _errno.EINPROGRESS:
             enter(self, FS_ROLE_CONNECTED, address)
@@ -894,7 +898,7 @@ cdef int enter(object sock, int role, object address) except -1:
     cdef int descriptor = descriptor_of(sock)
     if doors:
         if table_find(descriptor) != NULL:
-            greet(descriptor, address)
+            greet(descriptor, role, address)
     elif is_tcp_stream(sock) and (role == FS_ROLE_ACCEPTED or table_find(descriptor) == NULL):
         prepare()
         # where there is no place for it, it is a plain socket
@@ -927,17 +931,24 @@ def has_doors():
     return doors
 
 
-cdef int greet(int descriptor, object address) except -1:
-    """A door has let it in."""
+cdef int greet(int descriptor, int role, object address) except -1:
+    """A door has let it in, by the settings that were in force then."""
+    if role == FS_ROLE_ACCEPTED and not is_up_to_date():
+        follow_settings()
+        table_enter(descriptor, role)
     prepare()
     if ruling is not None:
         ruling(descriptor, address)
     return 0
 
 
+cdef inline bint is_up_to_date() except -1:
+    return obeying is None or settings_of.get("current") is followed
+
+
 cdef inline int prepare() except -1:
     global beginning
-    if obeying is not None and settings_of.get("current") is not followed:
+    if not is_up_to_date():
         follow_settings()
     if beginning is not None:
         hook, beginning = beginning, None
