@@ -46,6 +46,7 @@ SCENES = [
     "two_by_edges",
     "two_by_level",
     "shared_word",
+    "by_another_thread",
 ]
 TALKS = [
     ("thread", "recv"),

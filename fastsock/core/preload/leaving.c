@@ -1,6 +1,7 @@
 /* exec and spawn: another program has the numbers that live on.  stdio: the C library moves bytes past the doors. */
 #define _GNU_SOURCE
 #include <stdarg.h>
+#include <aio.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -141,3 +142,27 @@ FS_DOOR int __dprintf_chk(int descriptor, int flag, const char *format, ...)
     va_end(rest);
     return printed;
 }
+
+/* ---- asynchronous calls: a thread of the C library makes them ---- */
+
+FS_DOOR int aio_read(struct aiocb *call)
+{
+    fs_pass_number(call->aio_fildes);
+    return fs_next.aio_read(call);
+}
+FS_ALIAS(aio_read) int aio_read64(struct aiocb64 *call);
+
+FS_DOOR int aio_write(struct aiocb *call)
+{
+    fs_pass_number(call->aio_fildes);
+    return fs_next.aio_write(call);
+}
+FS_ALIAS(aio_write) int aio_write64(struct aiocb64 *call);
+
+FS_DOOR int lio_listio(int mode, struct aiocb *const calls[], int count, struct sigevent *told)
+{
+    for (int i = 0; i < count; i++)
+        if (calls[i] != NULL && calls[i]->aio_lio_opcode != LIO_NOP) fs_pass_number(calls[i]->aio_fildes);
+    return fs_next.lio_listio(mode, calls, count, told);
+}
+FS_ALIAS(lio_listio) int lio_listio64(int mode, struct aiocb64 *const calls[], int count, struct sigevent *told);

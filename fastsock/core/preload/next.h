@@ -8,6 +8,7 @@
 #ifndef FASTSOCK_PRELOAD_NEXT_H
 #define FASTSOCK_PRELOAD_NEXT_H
 
+#include <aio.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -82,6 +83,9 @@
     X(int, posix_spawn_file_actions_adddup2, (posix_spawn_file_actions_t * a, int b, int c), (a, b, c))            \
     X(FILE *, fdopen, (int a, const char *b), (a, b))                                                              \
     X(long, syscall, (long a, long b, long c, long d, long e, long f, long g), (a, b, c, d, e, f, g))              \
+    X(int, aio_read, (struct aiocb * a), (a))                                                                      \
+    X(int, aio_write, (struct aiocb * a), (a))                                                                     \
+    X(int, lio_listio, (int a, struct aiocb *const b[], int c, struct sigevent *d), (a, b, c, d))                  \
     X(int, vdprintf, (int a, const char *b, va_list c), (a, b, c))
 
 #define FS_NEXT_POINTER(result, name, parameters, arguments) result(*name) parameters;

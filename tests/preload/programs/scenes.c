@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -966,6 +967,40 @@ static void shared_word_there(int number) { edge_there(number); }
 static void two_by_level_here(int number) { wait_by_two(number, EPOLLIN); }
 static void two_by_level_there(int number) { edge_there(number); }
 
+/* Another thread, of the C library's, reads and writes the number. */
+static void finish(struct aiocb *call, const char *what)
+{
+    const struct aiocb *list[] = {call};
+    while (aio_error(call) == EINPROGRESS) aio_suspend(list, 1, NULL);
+    say(what, aio_return(call));
+}
+
+static void by_another_thread_here(int number)
+{
+    char bytes[8] = "";
+    struct aiocb call = {.aio_fildes = number, .aio_buf = bytes, .aio_nbytes = 3};
+    struct aiocb listed = {.aio_fildes = number, .aio_buf = "abc", .aio_nbytes = 3, .aio_lio_opcode = LIO_WRITE};
+    struct aiocb *list[] = {&listed, NULL};
+    await_bytes(number, 3);
+    say("begins to read", aio_read(&call));
+    finish(&call, "read");
+    printf("%s\n", bytes);
+    call.aio_buf = "def";
+    say("begins to write", aio_write(&call));
+    finish(&call, "written");
+    say("list", lio_listio(LIO_WAIT, list, 2, NULL));
+    say("written", aio_return(&listed));
+    get(number, 1);
+}
+
+static void by_another_thread_there(int number)
+{
+    put(number, "xyz");
+    get(number, 6);
+    put(number, "k");
+    await_end(number);
+}
+
 /* ---- */
 
 struct scene {
@@ -981,6 +1016,7 @@ static const struct scene scenes[] = {
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
     SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
+    SCENE(by_another_thread),
 };
 
 int main(int count, char **arguments)
