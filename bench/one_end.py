@@ -1,4 +1,4 @@
-"""One end alone under `fastsock run`, the other one plain: what is lost beside both plain. redis and redis-benchmark."""
+"""One end alone under `fastsock run`, and the other one plain: what is lost. redis and redis-benchmark."""
 
 from __future__ import annotations
 
