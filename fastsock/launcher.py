@@ -1,6 +1,7 @@
 """Run a program with fast sockets, unchanged: ``python -m fastsock.launcher app.py``.
 
-The launcher sets the environment that covers child Pythons (launching/children.py). Then it becomes the very
+The launcher sets the environment that covers child Pythons (launching/children.py), and C code and programs of other
+languages (launching/preloading.py). Then it becomes the very
 command that the user would have typed without it: the same process, with the same interpreter options. So
 the program cannot tell the difference: Python itself runs it.
 
@@ -29,7 +30,7 @@ usage: python [python options] -m fastsock.launcher [options] [--] app.py [argum
                                                              | -c code [arguments]
                                                              | - [arguments]
 
-Runs a Python program with fast sockets, and its child Pythons too.
+Runs a Python program with fast sockets, and what it starts too.
 
   --stats[=FILE]      at exit, say what each connection used and why, on standard error,
                       or as lines of JSON appended to FILE

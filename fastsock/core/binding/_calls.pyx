@@ -34,7 +34,7 @@ from fastsock.core.binding._core cimport (
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, carry_wait_behind,
     carry_wait_awake, channel_await, channel_receive, channel_send_parts, connection_generation, connection_unwatch,
     connection_watch, desk_other, desk_own, desk_show, doors_entered, doors_pass, doors_share, end_drop, is_channel, is_contended, leave_descriptor, leave_release,
-    leave_shutdown, note_block, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
+    leave_shutdown, leave_whole_number, note_block, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
     table_lose, table_next,
 )
 from fastsock.core.binding.stream cimport (

@@ -99,6 +99,7 @@ cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the
 cdef bint table_adopts(int descriptor) noexcept nogil  # also a duplicate that was made unseen
 cdef bint table_knows(int descriptor) noexcept nogil  # and the number is that connection's still
 cdef void leave_descriptor(int descriptor) noexcept nogil
+cdef void leave_whole_number(int descriptor) noexcept nogil
 cdef void leave_range(unsigned first, unsigned last) noexcept nogil
 cdef void leave_all() noexcept nogil
 cdef int leave_shutdown(fs_connection *connection, int descriptor, int how) noexcept nogil

@@ -92,7 +92,11 @@ cdef int leave_number(int descriptor) except -1:
             closed = desks.pop(<size_t>connection, None)
             if closed is not None:
                 desk_show(connection, descriptor, 0)
-    leave_descriptor(descriptor)
+    if doors:  # C code of another thread may begin a send, which must not go past the memory
+        with nogil:
+            leave_whole_number(descriptor)
+    else:
+        leave_descriptor(descriptor)
     if closed is not None:
         closed()
     return 0

@@ -157,6 +157,11 @@ cdef void leave_descriptor(int descriptor) noexcept nogil:
     fs_leave_descriptor(descriptor)
 
 
+cdef void leave_whole_number(int descriptor) noexcept nogil:
+    fs_closed_note(descriptor)
+    fs_leave_number(descriptor)
+
+
 cdef void leave_range(unsigned first, unsigned last) noexcept nogil:
     fs_leave_range(first, last)
 

@@ -111,6 +111,7 @@ cdef extern from "switch/seats.h" nogil:
 
 cdef extern from "switch/leave.h" nogil:
     void fs_leave_descriptor(int descriptor)
+    void fs_leave_number(int descriptor)
     void fs_leave_range(unsigned first, unsigned last)
     void fs_leave_all()
     int fs_leave_shutdown(fs_connection *connection, int descriptor, int how)
