@@ -68,3 +68,10 @@ def test_forked_children_and_threads_use_both(after: int, tmp_path: Path) -> Non
     assert (plain.returncode, plain.stderr) == (0, "")
     done = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=after)
     assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, "")
+
+
+def test_a_socket_is_closed_while_c_code_sends_on_it(tmp_path: Path) -> None:
+    words = [sys.executable, str(compiled.PROGRAMS / "closings.py")]
+    done = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=3)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "60\n", "")
+    assert compiled.told(tmp_path / "report")
