@@ -47,6 +47,7 @@ SCENES = [
     "two_by_level",
     "shared_word",
     "by_another_thread",
+    "refused",
 ]
 TALKS = [
     ("thread", "recv"),

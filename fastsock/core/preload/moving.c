@@ -12,10 +12,14 @@
 #define BESIDE (MSG_ERRQUEUE) /* no part of the stream: the kernel's own */
 #define SECOND_NS 1000000000u
 
+/* The kernel refuses lengths of addresses that none can have, also where it does not use the address. */
+static int is_no_length(const void *address, socklen_t size) { return address != NULL && (int)size < 0; }
+
 /* ---- sending ---- */
 
 static ssize_t send_one(struct fs_connection *connection, int descriptor, const void *data, size_t length, int flags)
 {
+    if (length != 0 && fs_is_nowhere(data)) return -EFAULT;
     struct iovec part = {(void *)data, length};
     struct fs_parts parts = {&part, length != 0, length};
     return fs_stream_send(connection, descriptor, &parts, flags);
@@ -35,6 +39,7 @@ FS_DOOR ssize_t sendto(int descriptor, const void *data, size_t length, int flag
 {
     struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL) return fs_next.sendto(descriptor, data, length, flags, address, size);
+    if (address != NULL && size > sizeof(struct sockaddr_storage)) return fs_answer(-EINVAL, 0);
     return send(descriptor, data, length, flags); /* a connected stream ignores the address */
 }
 
@@ -60,9 +65,11 @@ FS_DOOR ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
     struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL) {
-        if (message != NULL && message->msg_controllen != 0) fs_pass_on(message);
+        if (!fs_is_nowhere(message) && message->msg_controllen != 0) fs_pass_on(message);
         return fs_next.sendmsg(descriptor, message, flags);
     }
+    if (fs_is_nowhere(message)) return fs_answer(-EFAULT, 0);
+    if (is_no_length(message->msg_name, message->msg_namelen)) return fs_answer(-EINVAL, 0);
     if (message->msg_iovlen > IOV_MAX) return fs_answer(-EMSGSIZE, 0);
     int before = errno;
     ssize_t sent = fs_stream_send_list(connection, descriptor, message->msg_iov, message->msg_iovlen, flags);
@@ -79,10 +86,11 @@ static size_t length_of(const struct msghdr *message)
 FS_DOOR int sendmmsg(int descriptor, struct mmsghdr *list, unsigned count, int flags)
 {
     if (fs_stream_of(descriptor) == NULL) {
-        for (unsigned i = 0; i < count && i < IOV_MAX; i++)
+        for (unsigned i = 0; i < count && i < IOV_MAX && !fs_is_nowhere(list); i++)
             if (list[i].msg_hdr.msg_controllen != 0) fs_pass_on(&list[i].msg_hdr);
         return fs_next.sendmmsg(descriptor, list, count, flags);
     }
+    if (count > 0 && fs_is_nowhere(list)) return (int)fs_answer(-EFAULT, 0);
     unsigned done = 0;
     for (; done < count && done < IOV_MAX; done++) {
         ssize_t sent = sendmsg(descriptor, &list[done].msg_hdr, flags);
@@ -119,7 +127,10 @@ FS_DOOR ssize_t recvfrom(int descriptor, void *target, size_t length, int flags,
     struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || flags & BESIDE) return fs_next.recvfrom(descriptor, target, length, flags, address, size);
     ssize_t got = recv(descriptor, target, length, flags);
-    if (got >= 0 && address != NULL && size != NULL) *size = 0; /* of a stream the kernel tells none */
+    if (got < 0 || address == NULL) return got;
+    if (fs_is_nowhere(size)) return fs_answer(-EFAULT, 0); /* the bytes are gone, as the kernel has it */
+    if (is_no_length(address, *size)) return fs_answer(-EINVAL, 0);
+    *size = 0; /* of a stream the kernel tells none */
     return got;
 }
 
@@ -136,6 +147,8 @@ FS_DOOR ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
     struct fs_connection *connection = fs_stream_of(descriptor);
     if (connection == NULL || flags & BESIDE) return fs_next.recvmsg(descriptor, message, flags);
+    if (fs_is_nowhere(message)) return fs_answer(-EFAULT, 0);
+    if (is_no_length(message->msg_name, message->msg_namelen)) return fs_answer(-EINVAL, 0);
     int before = errno;
     ssize_t got = fs_stream_receive_message(connection, descriptor, message, flags);
     return got == -ENOTSOCK ? fs_next.recvmsg(descriptor, message, flags) : fs_answer(got, before);
@@ -180,6 +193,7 @@ FS_DOOR int recvmmsg(int descriptor, struct mmsghdr *list, unsigned count, int f
         return fs_next.recvmmsg(descriptor, list, count, flags, limit);
     const struct timespec first = limit != NULL ? *limit : (struct timespec){0, 0};
     if (first.tv_sec < 0 || first.tv_nsec < 0 || first.tv_nsec >= (long)SECOND_NS) return (int)fs_answer(-EINVAL, 0);
+    if (count > 0 && fs_is_nowhere(list)) return (int)fs_answer(-EFAULT, 0);
     uint64_t begun = limit != NULL ? fs_now_ns() : 0;
     unsigned done = 0;
     for (; done < count && done < IOV_MAX; done++) {

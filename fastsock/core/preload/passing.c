@@ -75,6 +75,7 @@ int fs_pass_is_to_stream(int descriptor) { return descriptor <= STDERR_FILENO ||
 
 void fs_pass_on(const struct msghdr *message)
 {
+    if (fs_is_nowhere(message->msg_control)) return;
     struct msghdr copy = *message; /* CMSG_NXTHDR takes one that may be changed */
     for (struct cmsghdr *part = CMSG_FIRSTHDR(&copy); part != NULL; part = CMSG_NXTHDR(&copy, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len < CMSG_LEN(0)) continue;

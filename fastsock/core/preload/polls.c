@@ -5,10 +5,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "next.h"
 #include "process.h"
+#include "stream.h"
 #include "switch/carry.h"
 #include "switch/polling.h"
 #include "switch/table.h"
@@ -17,7 +19,7 @@
 
 #define READABLE (POLLIN | POLLRDNORM)
 #define MOST_STALE 64
-#define FEW 64 /* of select(), without an allocation */
+#define FEW 64 /* of select(), without an allocation; of poll(), without a look at the limit of numbers */
 
 static struct fs_poller common = {.spin = {.success = 1.0f}}; /* what all have learned of waiting a moment */
 
@@ -129,6 +131,14 @@ static int is_wrong(const struct timespec *limit)
     return limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= 1000000000);
 }
 
+/* The kernel refuses a count beyond the limit of numbers before it looks at the list, which may be shorter. */
+static int is_refused(const struct pollfd *list, nfds_t count)
+{
+    struct rlimit limit;
+    if (fs_is_nowhere(list)) return 1;
+    return count > FEW && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count > limit.rlim_cur;
+}
+
 /* Whoever polls the number of an epoll object must see all as it is. */
 static void show_objects(const struct pollfd *list, nfds_t count)
 {
@@ -138,6 +148,7 @@ static void show_objects(const struct pollfd *list, nfds_t count)
 
 FS_DOOR int ppoll(struct pollfd *list, nfds_t count, const struct timespec *limit, const sigset_t *mask)
 {
+    if (is_refused(list, count)) return fs_next.ppoll(list, count, limit, mask);
     show_objects(list, count);
     if (is_wrong(limit) || !concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
     int before = errno;
@@ -147,6 +158,7 @@ FS_DOOR int ppoll(struct pollfd *list, nfds_t count, const struct timespec *limi
 
 FS_DOOR int poll(struct pollfd *list, nfds_t count, int timeout)
 {
+    if (is_refused(list, count)) return fs_next.poll(list, count, timeout);
     show_objects(list, count);
     if (!concerns(list, count)) return fs_next.poll(list, count, timeout);
     int before = errno;

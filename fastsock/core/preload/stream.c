@@ -124,6 +124,7 @@ ssize_t fs_stream_send_list(struct fs_connection *connection, int descriptor, co
     struct iovec copies[FEW_PARTS];
     ssize_t done = 0, result = 0;
     if (count > IOV_MAX) return -EINVAL;
+    if (count > 0 && fs_is_nowhere(list)) return -EFAULT;
     do {
         size_t few = count < FEW_PARTS ? count : FEW_PARTS;
         if (few > 0) memcpy(copies, list, few * sizeof *list);
@@ -248,6 +249,7 @@ static ssize_t receive_into(struct fs_connection *connection, int descriptor, co
 ssize_t fs_stream_receive_message(struct fs_connection *connection, int descriptor, struct msghdr *message, int flags)
 {
     if (message->msg_iovlen > IOV_MAX) return -EMSGSIZE;
+    if (message->msg_iovlen > 0 && fs_is_nowhere(message->msg_iov)) return -EFAULT;
     ssize_t got = -EBUSY;
     if (!fs_carry_is_attached(connection)) got = receive_message_by_kernel(connection, descriptor, message, flags);
     if (got == -ENOTSOCK) return other_file(descriptor);

@@ -25,6 +25,12 @@ int fs_stream_never_waits(int descriptor);
 int fs_stream_give_up(struct fs_connection *connection, int descriptor);
 
 /* As a call of the C library answers. */
+/* What programs give by mistake: NULL and -1, or a little beside.  Other addresses without memory nobody can tell cheaply. */
+static inline int fs_is_nowhere(const void *address)
+{
+    return (uintptr_t)address < 4096 || (uintptr_t)address >= (uintptr_t)-4096;
+}
+
 static inline ssize_t fs_answer(ssize_t result, int error_before)
 {
     errno = result < 0 ? (int)-result : error_before;

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -591,6 +592,56 @@ static void messages_there(int number)
     await_end(number);
 }
 
+/* What the kernel refuses by its arguments alone. */
+static void refused_here(int number)
+{
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    struct sockaddr_storage address;
+    socklen_t size = (socklen_t)-1;
+    struct msghdr no_parts = {.msg_iovlen = 1}, no_length = {&address, (socklen_t)-1, &part, 1, NULL, 0, 0};
+    struct rlimit limit;
+    say("send", send(number, NULL, 1, 0));
+    say("write", write(number, (void *)-1, 1));
+    say("writev", writev(number, NULL, 1));
+    say("sendmsg without parts", sendmsg(number, &no_parts, 0));
+    say("sendmsg without a message", sendmsg(number, (struct msghdr *)-1, 0));
+    say("sendmsg without a length", sendmsg(number, &no_length, 0));
+    say("sendmmsg", sendmmsg(number, NULL, 1, 0));
+    say("sendto", sendto(number, "a", 1, 0, (struct sockaddr *)&address, sizeof address + 1));
+    put(number, "q");
+    await_bytes(number, 4);
+    say("readv", readv(number, NULL, 1));
+    say("recvmsg without parts", recvmsg(number, &no_parts, 0));
+    say("recvmsg without a message", recvmsg(number, (struct msghdr *)-1, 0));
+    say("recvmsg without a length", recvmsg(number, &no_length, 0));
+    say("recvmmsg", recvmmsg(number, NULL, 1, 0, NULL));
+    say("recvfrom", recvfrom(number, &byte, 1, 0, (struct sockaddr *)&address, &size));
+    say("recvfrom without a place", recvfrom(number, &byte, 1, 0, (struct sockaddr *)&address, NULL));
+    say("what is left", recv(number, &address, 4, MSG_DONTWAIT));
+    int pair[2];
+    struct msghdr no_control = {.msg_iov = &part, .msg_iovlen = 1, .msg_controllen = CMSG_SPACE(sizeof(int))};
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) != 0) die("socketpair");
+    say("sendmsg of numbers without any", sendmsg(pair[0], &no_control, 0));
+    say("poll without a list", poll(NULL, 1, 0));
+    say("ppoll without a list", ppoll((void *)-1, 1, NULL, NULL));
+    /* The list ends where no memory follows. */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *room = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || munmap(room + page, page) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) die("a page");
+    struct pollfd *last = (struct pollfd *)(room + page) - 1;
+    *last = (struct pollfd){number, POLLIN, 0};
+    say("poll", poll(last, limit.rlim_cur + 1, 0));
+    say("ppoll", ppoll(last, limit.rlim_cur + 1, NULL, NULL));
+}
+
+static void refused_there(int number)
+{
+    get(number, 1);
+    put(number, "1234");
+    await_end(number);
+}
+
 static void vectors_here(int number)
 {
     char one[4] = "abc", two[8] = "defgh";
@@ -1016,7 +1067,7 @@ static const struct scene scenes[] = {
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
     SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
-    SCENE(by_another_thread),
+    SCENE(by_another_thread), SCENE(refused),
 };
 
 int main(int count, char **arguments)
