@@ -171,12 +171,19 @@ static int ask(struct wait *wait, uint64_t left, struct fs_loop *asleep, int *ru
 
 static int waits(const struct wait *wait) { return wait->until != 0; }
 
-static uint64_t left_of(const struct wait *wait)
+static uint64_t end_of(uint64_t limit_ns)
 {
-    if (wait->until == 0 || wait->until == UINT64_MAX) return wait->until;
-    uint64_t now = fs_now_ns();
-    return now < wait->until ? wait->until - now : 0;
+    return limit_ns == 0 || limit_ns == UINT64_MAX ? limit_ns : fs_now_ns() + limit_ns;
 }
+
+static uint64_t left_until(uint64_t end)
+{
+    if (end == 0 || end == UINT64_MAX) return end;
+    uint64_t now = fs_now_ns();
+    return now < end ? end - now : 0;
+}
+
+static uint64_t left_of(const struct wait *wait) { return left_until(wait->until); }
 
 /* Room is mostly there: who waits for it is not kept by a look for bytes. */
 static void hear_of_room(struct wait *wait)
@@ -301,8 +308,7 @@ static int wait_for(int descriptor, struct epoll_event *events, int most, uint64
         fs_watch_release(watch);
         return -ENOENT;
     }
-    uint64_t until = limit_ns == 0 || limit_ns == UINT64_MAX ? limit_ns : fs_now_ns() + limit_ns;
-    struct wait wait = {watch, descriptor, events, most, 0, 0, until, mask};
+    struct wait wait = {watch, descriptor, events, most, 0, 0, end_of(limit_ns), mask};
     int error = wait_in(&wait);
     if (error == 0 && wait.count > 0) fs_seats_pass_on(&watch->poller.seats);
     fs_watch_release(watch);
@@ -346,45 +352,51 @@ static int end_sleep(struct fs_watch *watch, int descriptor, struct epoll_event 
 }
 
 static uint64_t of_ms(int timeout) { return timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000u; }
+static int ms_of(uint64_t ns) { return ns == UINT64_MAX ? -1 : (int)((ns + 999999) / 1000000); }
+
+static int wait_ms(int descriptor, struct epoll_event *events, int most, int timeout, int masks, const sigset_t *mask)
+{
+    int before = errno;
+    uint64_t end = end_of(of_ms(timeout));
+    for (int left = timeout;; left = ms_of(left_until(end))) {
+        int result = wait_for(descriptor, events, most, of_ms(left), mask);
+        if (result != -ENOENT) return answer(result, before);
+        struct fs_watch *watch = begin_sleep(descriptor);
+        result = masks ? fs_next.epoll_pwait(descriptor, events, most, left, mask)
+                       : fs_next.epoll_wait(descriptor, events, most, left);
+        result = end_sleep(watch, descriptor, events, most, result);
+        if (result != ALL_STALE) return result;
+    }
+}
 
 FS_DOOR int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
 {
-    int before = errno, result;
-    do {
-        result = wait_for(descriptor, events, most, of_ms(timeout), mask);
-        if (result != -ENOENT) return answer(result, before);
-        struct fs_watch *watch = begin_sleep(descriptor);
-        result =
-            end_sleep(watch, descriptor, events, most, fs_next.epoll_pwait(descriptor, events, most, timeout, mask));
-    } while (result == ALL_STALE);
-    return result;
+    return wait_ms(descriptor, events, most, timeout, 1, mask);
 }
 
 FS_DOOR int epoll_wait(int descriptor, struct epoll_event *events, int most, int timeout)
 {
-    int before = errno, result;
-    do {
-        result = wait_for(descriptor, events, most, of_ms(timeout), NULL);
-        if (result != -ENOENT) return answer(result, before);
-        struct fs_watch *watch = begin_sleep(descriptor);
-        result = end_sleep(watch, descriptor, events, most, fs_next.epoll_wait(descriptor, events, most, timeout));
-    } while (result == ALL_STALE);
-    return result;
+    return wait_ms(descriptor, events, most, timeout, 0, NULL);
 }
 
 FS_DOOR int epoll_pwait2(int descriptor, struct epoll_event *events, int most, const struct timespec *limit,
                          const sigset_t *mask)
 {
-    uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
-    int before = errno, result;
-    do {
-        result = wait_for(descriptor, events, most, ns, mask);
+    int before = errno;
+    struct timespec rest;
+    uint64_t left = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
+    uint64_t end = end_of(left);
+    for (;;) {
+        int result = wait_for(descriptor, events, most, left, mask);
         if (result != -ENOENT) return answer(result, before);
         struct fs_watch *watch = begin_sleep(descriptor);
-        result =
-            end_sleep(watch, descriptor, events, most, fs_next.epoll_pwait2(descriptor, events, most, limit, mask));
-    } while (result == ALL_STALE);
-    return result;
+        result = fs_next.epoll_pwait2(descriptor, events, most, limit, mask);
+        result = end_sleep(watch, descriptor, events, most, result);
+        if (result != ALL_STALE) return result;
+        left = left_until(end);
+        rest = (struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+        if (limit != NULL) limit = &rest;
+    }
 }
 
 /* ---- objects and registrations ---- */
