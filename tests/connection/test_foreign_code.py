@@ -121,7 +121,7 @@ def test_pyopenssl_at_one_end(kind, files, client, server):
         Script(kind, _program(client, "client"), *map(str, files)) as connecting,
     ):
         connecting.tell(accepting.hear())
-        assert connecting.hear() in ("done", "tcp", "plain")
+        assert connecting.hear() in ("done", "tcp", "plain", "shm")  # by memory where the doors of C code are there
         assert accepting.finish() == 0
         assert connecting.finish() == 0
 
