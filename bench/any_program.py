@@ -53,6 +53,14 @@ def rate(prefix: list[str], where: list[str], load: str, requests: int) -> float
     return float(found[-1])
 
 
+def compared(what: str, rates: dict[str, list[float]], wanted: float) -> Result:
+    """The medians of the ways beside one another."""
+    medians = {way: median(each) for way, each in rates.items()}
+    note = ", ".join(f"{way} {value / 1000:,.1f}k/s" for way, value in medians.items())
+    times = medians["fastsock"] / medians["plain"]
+    return Result(f"{what}: the rate of plain TCP", times, "x", at_least=wanted, note=note)
+
+
 def measure(options: Options) -> list[Result]:
     if shutil.which("redis-server") is None or shutil.which("redis-benchmark") is None:
         return [Result(f"redis GET, {load}", None, "x", note="redis is not installed") for load in LOADS]
@@ -66,13 +74,10 @@ def measure(options: Options) -> list[Result]:
             for load, (requests, _wanted) in LOADS.items():
                 for way, (prefix, place) in where.items():
                     rates.setdefault((load, way), []).append(rate(prefix, place, load, requests))
-    results = []
-    for load, (_requests, wanted) in LOADS.items():
-        medians = {way: median(rates[load, way]) for way in WAYS}
-        note = ", ".join(f"{way} {value / 1000:,.0f}k/s" for way, value in medians.items())
-        times = medians["fastsock"] / medians["plain"]
-        results.append(Result(f"redis GET, {load}: the rate of plain TCP", times, "x", at_least=wanted, note=note))
-    return results
+    return [
+        compared(f"redis GET, {load}", {way: rates[load, way] for way in WAYS}, wanted)
+        for load, (_requests, wanted) in LOADS.items()
+    ]
 
 
 if __name__ == "__main__":

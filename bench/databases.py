@@ -13,9 +13,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from statistics import median
 
-from any_program import RUN, WAYS
+from any_program import RUN, WAYS, compared
 from common import question
 from common.question import Options
 from common.target import Result
@@ -215,13 +214,8 @@ def measure(options: Options) -> list[Result]:
             for load, (rate, _wanted) in loads.items():
                 for way in WAYS:
                     rates.setdefault((load, way), []).append(rate(way))
-    results = loads.lacking
-    for load, (_rate, wanted) in loads.items():
-        medians = {way: median(rates[load, way]) for way in WAYS}
-        note = ", ".join(f"{way} {value / 1000:,.1f}k/s" for way, value in medians.items())
-        times = medians["fastsock"] / medians["plain"]
-        results.append(Result(f"{load}: the rate of plain TCP", times, "x", at_least=wanted, note=note))
-    return results
+    found = [compared(load, {way: rates[load, way] for way in WAYS}, wanted) for load, (_rate, wanted) in loads.items()]
+    return [*loads.lacking, *found]
 
 
 if __name__ == "__main__":
