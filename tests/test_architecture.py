@@ -24,11 +24,12 @@ FOLDER = Path(fastsock.__file__).parent
 
 # From the top down, by the file or the folder in fastsock/. Those in one line know nothing of each other.
 LAYERS = [
+    ("__main__",),
+    ("command",),
     ("testing", "doctor", "dask"),
     ("mpj", "rmi", "active"),
     ("xxdev",),
     ("buffers",),
-    ("__main__",),
     ("launcher",),
     ("__init__",),  # the public functions
     ("launching",),

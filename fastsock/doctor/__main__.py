@@ -19,9 +19,22 @@ INTERRUPTED = 130  # as a shell tells of a program that Ctrl-C has ended
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line ``arguments`` (default: ``sys.argv[1:]``), print, and exit."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m fastsock.doctor",
+        description="Tells which paths work here and how fast they are, and what to do about those that do not.",
+    )
+    run(arguments, parser)
+
+
+def run(arguments: Sequence[str] | None, parser: argparse.ArgumentParser) -> NoReturn:
+    """The same with a parser that has no options yet."""
+    parser.add_argument("host", nargs="?", metavar="HOST", help="connect there and say which path that takes")
+    parser.add_argument("port", nargs="?", metavar="PORT", type=_port)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--no-measure", dest="measure", action="store_false", help="do not measure the paths")
+    options = parser.parse_args(arguments)
     if (options.host is None) != (options.port is None):
-        _parser().error("give both HOST and PORT, or neither")
+        parser.error("give both HOST and PORT, or neither")
     try:
         findings = examine(options.host, options.port, measuring=options.measure)
         if options.json:
@@ -31,18 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     sys.exit(0 if findings["healthy"] else 1)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m fastsock.doctor",
-        description="Tells which paths work here and how fast they are, and what to do about those that do not.",
-    )
-    parser.add_argument("host", nargs="?", metavar="HOST", help="connect there and say which path that takes")
-    parser.add_argument("port", nargs="?", metavar="PORT", type=_port)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--no-measure", dest="measure", action="store_false", help="do not measure the paths")
-    return parser
 
 
 def _port(text: str) -> int:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _MODULE = "fastsock.mpj.run"
-USAGE = """\
-usage: python [python options] -m fastsock.mpj.run [options] [--] app.py [arguments]
-                                                          | -m module [arguments]
-                                                          | -c code [arguments]
-                                                          | program [arguments]
+_USAGE = """\
+usage: {name} [options] [--] app.py [arguments]
+       {room}             | -m module [arguments]
+       {room}             | -c code [arguments]
+       {room}             | program [arguments]
 
 Starts N ranks of a program. They find each other by `from fastsock.mpj import MPI`.
 
@@ -33,6 +33,11 @@ Starts N ranks of a program. They find each other by `from fastsock.mpj import M
 """
 
 _DEVICES = ("iodev", "ibvdev", "smpdev", "sysvdev")
+
+
+def usage(name: str = f"python [python options] -m {_MODULE}") -> str:
+    """The help, of a command of that name."""
+    return _USAGE.format(name=name, room=" " * len(name))
 
 
 class UsageError(Exception):
@@ -107,10 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
     except UsageError as error:
-        sys.stderr.write(f"python -m {_MODULE}: {error}\n\n{USAGE}")
+        sys.stderr.write(f"python -m {_MODULE}: {error}\n\n{usage()}")
         sys.exit(2)
     if options.program == ["--help"]:
-        print(USAGE, end="")
+        print(usage(), end="")
         sys.exit(0)
     if options.program == ["--version"]:
         import fastsock

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from . import addresses
-from .connecting import Options, reach, status_of
-from .errors import RmiError
+from . import listing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,41 +14,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fastsock.rmi", description=__doc__)
     parser.add_argument("command", choices=["list"])
     parser.parse_args(arguments)
-    places: dict[tuple[str, int], list[str]] = {}
-    code = 0
-    for name in addresses.names_here():
-        try:
-            places.setdefault(addresses.resolve(name), []).append(name)
-        except RmiError as error:
-            print(f"rmi:{name}: {error}")
-            code = 1
-    if not places and not code:
+    daemons, problems = listing.daemons()
+    if not daemons and not problems:
         print("no daemon of this user has registered an object on this host")
-    for (host, port), names in places.items():
-        try:
-            session = reach(host, port, Options())
-            try:
-                tell(status_of(session))
-            finally:
-                session.close()
-        except (RmiError, OSError) as error:
-            print(f"{host}:{port} ({', '.join(names)}): {error}")
-            code = 1
-    return code
-
-
-def tell(status: dict[str, Any]) -> None:
-    """Prints what a daemon says of itself."""
-    print(f"process {status['process']} at {status['address']}")
-    for name, kind in sorted(status["objects"].items()):
-        print(f"    rmi:{name}  {kind}")
-    for each in status["connections"]:
-        print(
-            f"    from {each['peer']} by {each['path']}: {each['frames']} messages, {each['bytes_received']} bytes in,"
-            f" {each['bytes_sent']} out, {each['seconds']:.0f} s; holds {', '.join(each['objects']) or 'nothing'}"
-        )
-    for each in status.get("kept", ()):
-        print(f"    lost from {each['peer']}: {', '.join(each['objects'])} kept for {each['seconds']:.0f} s")
+    for status in daemons:
+        print("\n".join(listing.lines(status)))
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -81,22 +81,31 @@ class Names:
                 del self._entries[name]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until it is interrupted. Returns the exit status: 2, with a line on standard error, where it cannot."""
-    parser = argparse.ArgumentParser(prog="python -m fastsock.rmi.names", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Where to listen."""
     usual = f"127.0.0.1:{PORT}"
     parser.add_argument("--listen", metavar="ADDRESS", default=usual, help=f"host:port ({usual})")
-    listen = parser.parse_args(arguments).listen
+
+
+def serve(listen: str, program: str) -> int:
+    """Serves until it is interrupted. Returns the exit status: 2, with a line on standard error, where it cannot."""
     try:
         daemon = Daemon(addresses.host_and_port(listen), names="")
     except (RmiError, ValueError) as error:
-        print(f"{parser.prog}: --listen {listen}: {error}", file=sys.stderr)
+        print(f"{program}: --listen {listen}: {error}", file=sys.stderr)
         return 2
     with suppress(KeyboardInterrupt), daemon:
         daemon.register(Names(), NAMES, local=False)
         print(f"name server at {daemon.address[0]}:{daemon.address[1]}", flush=True)
         daemon.serve()
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line, as serve()."""
+    parser = argparse.ArgumentParser(prog="python -m fastsock.rmi.names", description=__doc__)
+    add_options(parser)
+    return serve(parser.parse_args(arguments).listen, parser.prog)
 
 
 if __name__ == "__main__":
