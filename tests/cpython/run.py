@@ -89,9 +89,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--nice", type=int, default=10, help="added niceness of the tests (default: %(default)s)")
     parser.add_argument(
         "--against",
-        choices=("launcher", "plain"),
+        choices=("launcher", "library", "plain"),
         default="launcher",
-        help="plain: compare plain with plain, to see which tests are flaky",
+        help="library: the preloaded library alone; plain: compare plain with plain, to see which tests are flaky",
     )
     parser.add_argument(
         "--launcher",
@@ -172,7 +172,7 @@ def run(options: argparse.Namespace) -> tuple[list[match.Played], list[str]]:
         everything_ran=not partial and not options.path and len(chosen) == len(interpreters.SUPPORTED)
     )
     complaints += report.not_run(all_played)
-    if not partial and not options.check_exclusions and options.against == "launcher":
+    if not partial and not options.check_exclusions and options.against != "plain":
         complaints += report.not_exercised(all_played)
     return all_played, complaints
 

@@ -11,6 +11,8 @@ from referee import connections, exclusions, match, modules, report, verdicts
 from referee.interpreters import Interpreter
 from referee.process import ModuleRun, Outcome, Plan, Way, run_module
 
+from fastsock.launching import preloading
+
 SCRIPT = str(Path(__file__).parent / "child" / "run_module.py")
 
 
@@ -190,6 +192,13 @@ def test_a_crash_and_a_hang_cost_one_test_each(tmp_path: Path) -> None:
         "exit (a_module)": "pass",
     }
     assert "test_4_hangs" in found["test_4_hangs"].detail  # the stacks were dumped
+
+
+def test_against_the_library_alone_python_is_started_as_ever_beneath_it() -> None:
+    (way,) = match.ways("library", ("-m", "fastsock.launcher"), None, 0, "0")
+    assert way.command("python", ["script"]) == ["python", "script"]
+    assert dict(way.environment) == {"FASTSOCK_UPGRADE_AFTER": "0", preloading.PRELOAD: preloading.LIBRARY}
+    assert way.reports
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fastsock.config import DEFAULT_TRANSPORTS
+from fastsock.launching import preloading
 
 from . import connections, verdicts
 from .exclusions import Ledger
@@ -44,11 +45,18 @@ class Played:
 def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int, upgrade_after: str) -> list[Way]:
     """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more.
 
+    Against the library there is one way: it is preloaded, and Python's own class stays.
+
     A path that is taken only by name is not among them unless it is named. `upgrade_after`: on the path `shm`, how many
     calls a connection makes on TCP before it gains memory.
     """
     if against == "plain":
         return [Way("plain again", nice=nice)]
+    if against == "library":
+        variables: dict[str, str] = {"FASTSOCK_UPGRADE_AFTER": upgrade_after}
+        preloading.cover(variables)
+        carrier = "shm" if upgrade_after == "0" else ""
+        return [Way("library", (), tuple(variables.items()), nice, carrier)]
     return [_way(path, launcher, nice, upgrade_after) for path in paths or DEFAULT_TRANSPORTS]
 
 

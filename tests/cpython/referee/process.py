@@ -13,6 +13,8 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from fastsock.launching.preloading import PRELOAD
+
 # A module whose tests hang or crash more often than this is given up.
 RESUMES = 12
 
@@ -32,6 +34,11 @@ class Way:
     environment: tuple[tuple[str, str], ...] = ()
     nice: int = 10
     carrier: str = ""
+
+    @property
+    def reports(self) -> bool:
+        """Whether fastsock is there to write what each connection used."""
+        return bool(self.launcher) or PRELOAD in dict(self.environment)
 
     def command(self, python: str, script: list[str]) -> list[str]:
         nice = ["nice", "-n", str(self.nice)] if self.nice and shutil.which("nice") else []
@@ -183,7 +190,7 @@ def run_module(
             )
             plan_file.write_text(json.dumps(asdict(asked)), encoding="utf-8")
             variables = {**environment, **dict(way.environment)}
-            if way.launcher:
+            if way.reports:
                 variables["FASTSOCK_STATS"] = str(stats)
             status, output, hung = _run_once(way.command(python, [script, str(plan_file)]), variables, folder, limit)
             begun, finished = _read(results, run)

@@ -98,7 +98,7 @@ def text(all_played: list[Played], details: bool) -> str:
             f" ({len(plain)} tests; {sum(played.plain.seconds for played in group):.0f} s plain,"
             f" {sum(played.subject.seconds for played in group):.0f} s here)"
         )
-        if group[0].way.launcher:
+        if group[0].way.reports:
             out.append(f"   ends of connections: {_sum(group)}")
     for kind in KINDS:
         out += _of_kind(kind, all_played, details)
