@@ -26,8 +26,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-# What fails within a test, where the test tells it by TAP, as redis' runtest does, or as curl's.
-FAILED = re.compile(r"^(?:\s*not ok \d+(?: +-)? *(.*)|\[(?:err|exception)\]: (.*?)(?: in tests/.*)?)$", re.M)
+# What fails within a test, where the test tells it by TAP, as redis' runtest does, as automake, or as pg_regress.
+FAILED = re.compile(
+    r"^(?:\s*not ok \d+(?: +-)? *(.*)|\[(?:err|exception)\]: (.*?)(?: in tests/.*)?|FAIL: (.*)"
+    r"|(?:test)? +(\S+) +\.\.\. FAILED.*)$",
+    re.M,
+)
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 KEPT = 6000  # characters of a failed test's output that --details shows
 
@@ -125,11 +129,34 @@ def of_redis(source: Path) -> Iterator[Test]:
 
 
 def of_curl(source: Path) -> Iterator[Test]:
-    """The tests of http."""
+    """The tests of http, so many at a time: their servers take a second to start."""
     folder, script = source / "build" / "tests", "../../tests/runtests.pl"
-    for number in sorted(path.name[4:] for path in (source / "tests" / "data").glob("test[0-9]*")):
-        if re.search(r"^HTTP$", (source / "tests" / "data" / f"test{number}").read_text(errors="replace"), re.M):
-            yield Test(number, ("perl", script, "-c", "../src/curl", "-n", "-a", number), folder)
+    files = {int(path.name[4:]): path for path in (source / "tests" / "data").glob("test[0-9]*")}
+    numbers = [str(n) for n in sorted(files) if re.search(r"^HTTP$", files[n].read_text(errors="replace"), re.M)]
+    for first in range(0, len(numbers), 50):
+        some = numbers[first : first + 50]
+        yield Test(f"{some[0]}-{some[-1]}", ("perl", script, "-c", "../src/curl", "-n", "-a", "-am", *some), folder)
+
+
+def of_postgres(source: Path) -> Iterator[Test]:
+    """Its regression tests over TCP, those of sessions beside each other, its clients within servers, and libpq's."""
+    begin = (str(HERE / "child" / "with_postgres.sh"), "sh", "-ec")
+    regress, isolation = source / "src" / "test" / "regress", source / "src" / "test" / "isolation"
+    words = '"$0" --bindir="$BIN" --host=127.0.0.1 --outputdir=. --dlpath="$1" --inputdir="$2"'
+    program = str(regress / "pg_regress")
+    at = ' --max-concurrent-tests=20 --schedule="$2/parallel_schedule"'
+    yield Test("regress", (*begin, words + at, program, str(regress), str(regress)), source)
+    at = ' --schedule="$2/isolation_schedule"'
+    yield Test("isolation", (*begin, words + at, f"{isolation}/pg_isolation_regress", ".", str(isolation)), source)
+    for name in ("dblink", "postgres_fdw"):
+        at = f" --dbname=contrib_regression {name}"
+        yield Test(name, (*begin, words + at, program, str(regress), str(source / "contrib" / name)), source)
+    folder = source / "src" / "test" / "modules" / "libpq_pipeline"
+    for name in told(["./libpq_pipeline", "tests"], folder):
+        trace = f"traces/{name}.trace"
+        words = f'"$0/libpq_pipeline" -r 700 -t trace {name} dbname=postgres'
+        words += f' && diff "$0/{trace}" trace' if (folder / trace).exists() else ""
+        yield Test(f"pipeline-{name}", (*begin, words, str(folder)), source)
 
 
 def of_nginx(source: Path) -> Iterator[Test]:
@@ -182,6 +209,18 @@ SUITES = {
         "curl-8_21_0",
         (f"{CMAKE} -DCURL_USE_LIBPSL=OFF", "cmake --build build", "cmake --build build --target testdeps"),
         of_curl,
+        limit=300,
+    ),
+    "postgres": Suite(
+        "https://github.com/postgres/postgres",
+        "REL_15_18",
+        (
+            "./configure --without-readline --without-zlib && make -C src/backend generated-headers",
+            *(f"make -C src/{name}" for name in ("interfaces/libpq", "test/regress", "test/isolation")),
+            "make -C src/test/modules/libpq_pipeline",
+        ),
+        of_postgres,
+        limit=600,
     ),
     "nginx": Suite("https://github.com/nginx/nginx-tests", "", (), of_nginx, limit=120),
 }
@@ -225,8 +264,6 @@ class Result:
 
 def gained(report: Path) -> int:
     """How many ends had memory, by the lines of FASTSOCK_STATS."""
-    if not report.exists():
-        return 0
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     return sum(line["totals"]["shm"] for line in lines if "totals" in line)
 
@@ -243,6 +280,9 @@ def play(test: Test, limit: float, after: str | None) -> Outcome:
     """One run, plain where `after` is None. What it leaves in its session is ended."""
     with tempfile.TemporaryDirectory(prefix="suites-", ignore_cleanup_errors=True) as folder:
         report = Path(folder, "report")
+        report.touch()
+        report.chmod(0o666)  # a test may go on as another user
+        Path(folder).chmod(0o711)
         environment = {**os.environ, **dict(test.environment)}
         words = list(test.words)
         if after is not None:
