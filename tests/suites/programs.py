@@ -161,8 +161,11 @@ def of_postgres(source: Path) -> Iterator[Test]:
 
 def of_nginx(source: Path) -> Iterator[Test]:
     binary = os.environ.get("TEST_NGINX_BINARY", "/usr/sbin/nginx")
+    environment = [("TEST_NGINX_BINARY", binary)]
+    if os.getuid() == 0:  # else its workers are nobody's, and may not open what the test has made
+        environment.append(("TEST_NGINX_GLOBALS", "user root;"))
     for path in sorted(source.glob("*.t")):
-        yield Test(path.stem, ("perl", path.name), source, (("TEST_NGINX_BINARY", binary),))
+        yield Test(path.stem, ("perl", path.name), source, tuple(environment))
 
 
 CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo"
