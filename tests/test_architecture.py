@@ -26,6 +26,8 @@ FOLDER = Path(fastsock.__file__).parent
 LAYERS = [
     ("__main__",),
     ("command",),
+    ("metrics",),
+    ("top",),
     ("testing", "doctor", "dask"),
     ("mpj", "rmi", "active"),
     ("xxdev",),

@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
 def everything() -> dict[str, Any]:
     """daemons, ranks, processes, names, problems: what there is, as plain values."""
     from ..rmi import listing
-    from . import processes
+    from ..top import processes
 
     daemons, problems = listing.daemons()
     names, trouble = listing.names_at_server()

@@ -16,8 +16,10 @@ COMMANDS = {
     "run": Command("run", "run a program of any language with fast sockets", True),
     "ranks": Command("ranks", "run a program as the ranks of one job", True),
     "doctor": Command("doctor", "say which paths work here, or what a program would get", True),
+    "top": Command("top", "show what moves, in all processes of this user that run fastsock"),
     "list": Command("listing", "list the daemons, ranks and processes of this user"),
     "names": Command("names", "serve names of remote objects to other hosts"),
+    "bench": Command("bench", "measure what two programs on this machine gain"),
     "completion": Command("completion", "print the completion of a shell"),
 }
 

@@ -86,6 +86,11 @@ _WHY = (
 )
 
 
+def why(number: int) -> tuple[Reason, str]:
+    """What the core's number says, and the same in words. A number that is not known says nothing."""
+    return _WHY[number] if 0 <= number < len(_WHY) else _WHY[-1]
+
+
 # By the core's number (lives.h): what it goes by that a connection looks from so many calls on.
 _LESSON = (
     "",

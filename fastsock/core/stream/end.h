@@ -24,6 +24,7 @@
 #include "layout.h"
 #include "parts.h"
 #include "ring.h"
+#include "shown.h"
 
 enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
 enum { FS_READABLE = 1, FS_WRITABLE = 2 };
@@ -154,6 +155,7 @@ struct fs_end {
     struct fs_assistant assistant;
     struct fs_limits limits;
     struct fs_statistics statistics;
+    struct fs_shown *_Atomic shown; /* where others read some of it; NULL: nowhere */
 };
 
 static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)

@@ -8,6 +8,7 @@
 
 #include "kernel.h"
 #include "seeking.h"
+#include "shown.h"
 #include "system.h"
 #include "table.h"
 
@@ -31,6 +32,7 @@ struct fs_candidate {
     uint32_t began, tries; /* calls at the begin of this try, 0: between two */
     int learns;            /* its life is a lesson */
     struct fs_seeking seeking;
+    struct fs_shown *shown; /* what other processes see of the connection, or NULL */
 };
 
 /* Under the process's lock, as `unused`. */
@@ -137,6 +139,8 @@ static int enter(struct fs_candidate *candidate)
 
 static void retire(struct fs_candidate *candidate)
 {
+    fs_shown_give(candidate->shown);
+    candidate->shown = NULL;
     fs_seeking_stop(&candidate->seeking);
     fs_hold_process();
     candidate->next = unused;
@@ -166,6 +170,7 @@ static struct fs_candidate *make(void)
     if (made == NULL) made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
     made->began = made->tries = 0;
+    made->shown = NULL;
     made->learns = 0;
     atomic_store(&made->from, 0);
     atomic_store(&made->lesson, FS_LESSON_NONE);
@@ -274,6 +279,19 @@ static void tell(struct fs_candidate *candidate, enum fs_why why)
     atomic_store(&candidate->why, is_in_vain && candidate->seeking.met_other_user ? FS_WHY_OTHER_USER : why);
 }
 
+static void show(struct fs_candidate *candidate, const struct fs_connection *connection, int descriptor)
+{
+    const struct fs_record *record = connection->record;
+    struct fs_end *end = connection->end;
+    if (candidate->shown == NULL) candidate->shown = fs_shown_take(descriptor, atomic_load(&record->role));
+    if (candidate->shown == NULL) return;
+    atomic_store(&candidate->shown->why, atomic_load(&candidate->why));
+    atomic_store(&candidate->shown->state, fs_record_state(record));
+    if (end == NULL) return;
+    atomic_store(&candidate->shown->peer, (uint32_t)atomic_load(&end->peer));
+    atomic_store(&end->shown, candidate->shown);
+}
+
 static void heed(struct fs_candidate *candidate, struct fs_record *record, enum fs_why why)
 {
     uint32_t calls = calls_of(record);
@@ -308,6 +326,7 @@ static void step(struct fs_connection *connection, int descriptor)
     struct fs_candidate *candidate = enter_candidate_of(connection, descriptor);
     if (candidate != NULL) {
         heed(candidate, record, try_once(candidate, connection, record, descriptor));
+        show(candidate, connection, descriptor);
         leave(candidate);
     }
     fs_connection_exit(connection);
@@ -443,6 +462,7 @@ int fs_candidate_attach(struct fs_connection *connection, int descriptor, uint64
     if (candidate != NULL) {
         enum fs_why why = seek_until(candidate, connection, descriptor, deadline_ns, &error);
         tell(candidate, why);
+        show(candidate, connection, descriptor);
         fs_seeking_stop(&candidate->seeking);
         candidate->began = 0;
         leave(candidate);

@@ -20,6 +20,17 @@
 #define DONE 2                               /* what there is was taken */
 #define PLAIN (-ESTALE)                      /* the offer was withdrawn meanwhile */
 
+static void count_call(struct fs_end *end, const struct fs_record *record)
+{
+    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_relaxed);
+    fs_count(&end->statistics.calls_in, 1);
+    if (shown == NULL) return;
+    fs_show_count(&shown->bytes_in, &end->statistics.bytes_received);
+    fs_show_count(&shown->calls_in, &end->statistics.calls_in);
+    fs_show_count(&shown->waits, &end->statistics.waits);
+    fs_show_count(&shown->extra_in, &record->extra_in);
+}
+
 /* ---- one receive, with the reader's lock ---- */
 
 struct receive {
@@ -330,7 +341,7 @@ static ssize_t receive_as_owner(struct receive *call)
         if (result == -EAGAIN && look(call)) result = receive_locked(call);
         if (fs_switch_is_asked(end)) answer(call);
         if (result != -EAGAIN) fs_cma_want(end, 0);
-        if (result > 0) fs_count(&end->statistics.calls_in, 1);
+        if (result > 0) count_call(end, record);
     }
     fs_unlock(&record->receiver);
     return result;
@@ -444,7 +455,7 @@ static int take_simply(struct fs_connection *connection, int descriptor, struct 
         if (done && empty && flags & FS_LOOKS && fs_end_look(end, FS_READABLE)) /* also where the words have changed */
             done = !(empty = !fs_end_has_data(end));
         if (done) *got = empty ? -EAGAIN : fs_end_take(end, descriptor, target, length, &patience);
-        if (done && *got > 0) fs_count(&end->statistics.calls_in, 1);
+        if (done && *got > 0) count_call(end, record);
     }
     fs_unlock(&record->receiver);
     return done;

@@ -108,6 +108,17 @@ static ssize_t ask_kernel(struct fs_connection *connection, int descriptor, stru
     return kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags);
 }
 
+/* What the receives count is shown by them. */
+static void show_sent(const struct fs_end *end, const struct fs_record *record)
+{
+    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_relaxed);
+    if (shown == NULL) return;
+    fs_show_count(&shown->bytes_out, &end->statistics.bytes_sent);
+    fs_show_count(&shown->calls_out, &end->statistics.calls_out);
+    fs_show_count(&shown->wakes, &end->statistics.wakes);
+    fs_show_count(&shown->extra_out, &record->extra_out);
+}
+
 static ssize_t put_what_fits(struct fs_connection *connection, struct fs_end *end, int descriptor,
                              struct fs_parts *parts, int flags)
 {
@@ -117,6 +128,7 @@ static ssize_t put_what_fits(struct fs_connection *connection, struct fs_end *en
     if (result > 0) {
         fs_count(&end->statistics.bytes_sent, (uint64_t)result);
         fs_count(&end->statistics.calls_out, 1);
+        show_sent(end, connection->record);
     }
     return result;
 }

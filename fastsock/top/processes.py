@@ -34,9 +34,9 @@ def of_this_user() -> list[Process]:
     """In the order of their numbers. A process that the kernel does not show to this one is not among them."""
     found = []
     for pid in sorted(numbers()):
-        started = start_of(pid)
-        if started is not None and has_fastsock(pid):
-            found.append(Process(pid, started))
+        life = life_of(pid)
+        if life is not None and has_fastsock(pid):
+            found.append(Process(pid, life[0]))
     return found
 
 
@@ -51,11 +51,38 @@ def numbers() -> Iterator[int]:
             continue
 
 
-def start_of(pid: int) -> int | None:
-    """When a process began. None: there is no such process, or it has ended and nobody has asked for its status."""
+def life_of(pid: int) -> tuple[int, int] | None:
+    """When a process began, and where its stack begins: another place after exec, 0 where it is not to be known.
+
+    None: there is no such process, or it has ended and nobody has asked for its status.
+    """
     _, _, after = _bytes(pid, "stat").rpartition(b") ")  # its name may have brackets and spaces
     fields = after.split()
-    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
+    return (int(fields[19]), int(fields[25])) if len(fields) > 25 and fields[0] not in (b"Z", b"X") else None
+
+
+def is_same(pid: int, started: int, stack: int) -> bool:
+    """Whether a process still is the one, and the program, that had these."""
+    life = life_of(pid)
+    return life is not None and life[0] == started and (life[1] == stack or 0 in (life[1], stack))
+
+
+def sockets(pid: int) -> list[tuple[int, int]]:
+    """The numbers of a process that are sockets, and the numbers of their files."""
+    found = []
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    for name in names:
+        try:
+            target = os.readlink(f"{folder}/{name}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            found.append((int(name), int(target[8:-1])))
+    return found
 
 
 def has_fastsock(pid: int) -> bool:

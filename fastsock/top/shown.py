@@ -1,0 +1,115 @@
+"""Reads what processes show of their connections. core/shown.h has the form. Each word is another process's."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+
+from . import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = "/dev/shm/fastsock-{}"
+_MAGIC = 0x314E574F48535346
+_HEAD = struct.Struct("=QIIiIQQII")  # magic, bytes of each, most, process, namespace, started, stack, made, missed
+_OUT = struct.Struct("=IiIIIIQQQQ")  # serial, descriptor, role, why, state, peer, bytes, calls, wakes, tokens
+_IN = struct.Struct("=QQQQ")  # bytes, calls, waits, tokens
+_IN_AT = 128
+_EACH = 256
+_MOST = (1 << 18) // _EACH - 1
+_LARGEST = 1 << 62  # of a count
+
+
+class Shown:
+    """One connection of a process. Of `*_out` and `*_in`: by memory. tokens_*: TCP's bytes that are no payload."""
+
+    def __init__(self, pid: int, first: tuple[int, ...], second: tuple[int, ...]) -> None:
+        self.pid = pid
+        self.serial, self.descriptor, self.role, self.why, self.state, self.peer = first[:6]
+        self.bytes_out, self.calls_out, self.wakes, self.tokens_out = first[6:]
+        self.bytes_in, self.calls_in, self.waits, self.tokens_in = second
+
+    @property
+    def is_sane(self) -> bool:
+        counts = (self.bytes_out, self.calls_out, self.wakes, self.bytes_in, self.calls_in, self.waits)
+        small = self.role <= 2 and self.why < 64 and self.state <= 5 and 0 <= self.descriptor < 1 << 21
+        return small and self.peer < 1 << 31 and max(counts) < _LARGEST
+
+
+class Page:
+    """What one process shows. missed: connections that found no place."""
+
+    def __init__(self, pid: int, started: int, missed: int, connections: list[Shown]) -> None:
+        self.pid = pid
+        self.started = started
+        self.missed = missed
+        self.connections = connections
+
+
+def pages() -> Iterator[Page]:
+    """Of the processes of this user that live. The files of dead ones are removed."""
+    folder = FOLDER.format(os.geteuid())
+    if not _is_own(folder):
+        return
+    for name in os.listdir(folder):
+        pid, _, namespace = name.partition("-")
+        if pid.isascii() and pid.isdigit() and namespace == str(_own_namespace()):
+            page = _read(os.path.join(folder, name), int(pid))
+            if page is not None:
+                yield page
+
+
+def _is_own(folder: str) -> bool:
+    """Another user may have made it before."""
+    try:
+        seen = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o77
+
+
+def _own_namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF
+
+
+def _read(path: str, pid: int) -> Page | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:  # it has just ended
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        head = os.pread(file, _HEAD.size, 0)
+        if len(head) < _HEAD.size:
+            return None
+        magic, each, most, process, _, started, stack, made, missed = _HEAD.unpack(head)
+        if (magic, each, process) != (_MAGIC, _EACH, pid) or made > min(most, _MOST):
+            return None
+        if not processes.is_same(pid, started, stack):
+            _remove(path, file)
+            return None
+        return Page(pid, started, missed, list(_connections(pid, os.pread(file, made * _EACH, _EACH))))
+    finally:
+        os.close(file)
+
+
+def _connections(pid: int, memory: bytes) -> Iterator[Shown]:
+    for at in range(0, len(memory) - _EACH + 1, _EACH):
+        first = _OUT.unpack_from(memory, at)
+        if first[0] != 0:
+            shown = Shown(pid, first, _IN.unpack_from(memory, at + _IN_AT))
+            if shown.is_sane:
+                yield shown
+
+
+def _remove(path: str, file: int) -> None:
+    """Unless the name is another file's by now: that of a process with the same number."""
+    try:
+        if os.stat(path).st_ino == os.fstat(file).st_ino:
+            os.unlink(path)
+    except OSError:
+        return
