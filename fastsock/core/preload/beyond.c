@@ -1,19 +1,46 @@
-/* syscall(): to the doors of the same names.  io_uring: what is submitted there moves bytes past all doors.  Programs fall
- * back where the kernel has none. */
+/* syscall(): to the doors of the same names.  seccomp: no memory behind a filter that the program installs.  io_uring: what
+ * is submitted there moves bytes past all doors.  Programs fall back where the kernel has none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "next.h"
+#include "passing.h"
 #include "process.h"
+#include "switch/refusals.h"
 #include "switch/table.h"
 
 static int is_refused(void) { return !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed); }
+
+/* ---- seccomp ---- */
+
+/* A filter may end the process for a call that the program never makes by itself.  So no connection has memory behind it. */
+static void prepare_for_filter(void)
+{
+    if (fs_is_borrowed()) return; /* it becomes another program, which tries each call */
+    fs_refusals_begin();
+    fs_pass_all();
+}
+
+FS_DOOR int prctl(int option, ...)
+{
+    unsigned long words[4];
+    va_list rest;
+    va_start(rest, option);
+    for (int i = 0; i < 4; i++) words[i] = va_arg(rest, unsigned long);
+    va_end(rest);
+    if (option == PR_SET_SECCOMP) prepare_for_filter();
+    return fs_next.prctl(option, words[0], words[1], words[2], words[3]);
+}
+
+/* ---- by a number ---- */
 
 /* The doors themselves: by their own names the linker leads what is called here past them. */
 #define REAL(result, name, parameters, arguments) result __real_##name parameters;
@@ -87,6 +114,9 @@ FS_DOOR long syscall(long number, ...)
         errno = ENOSYS;
         return -1;
     }
+    if (number == SYS_seccomp && (words[0] == SECCOMP_SET_MODE_STRICT || words[0] == SECCOMP_SET_MODE_FILTER))
+        prepare_for_filter();
+    if (number == SYS_prctl && words[0] == PR_SET_SECCOMP) prepare_for_filter();
     if (fs_table_find((int)words[0]) != NULL && is_led(number, words, &result)) return result;
     if (is_led_by_others(number, words, &result)) return result;
     return fs_next.syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);

@@ -83,6 +83,7 @@
     X(int, posix_spawn_file_actions_adddup2, (posix_spawn_file_actions_t * a, int b, int c), (a, b, c))            \
     X(FILE *, fdopen, (int a, const char *b), (a, b))                                                              \
     X(long, syscall, (long a, long b, long c, long d, long e, long f, long g), (a, b, c, d, e, f, g))              \
+    X(int, prctl, (int a, unsigned long b, unsigned long c, unsigned long d, unsigned long e), (a, b, c, d, e))    \
     X(int, aio_read, (struct aiocb * a), (a))                                                                      \
     X(int, aio_write, (struct aiocb * a), (a))                                                                     \
     X(int, lio_listio, (int a, struct aiocb *const b[], int c, struct sigevent *d), (a, b, c, d))                  \

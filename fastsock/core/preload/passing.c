@@ -88,6 +88,11 @@ void fs_pass_on(const struct msghdr *message)
     }
 }
 
+void fs_pass_all(void)
+{
+    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) fs_pass_number(i);
+}
+
 void fs_pass_inherited(void)
 {
     share_all();

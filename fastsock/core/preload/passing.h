@@ -14,6 +14,7 @@ void fs_pass_shares(int descriptor); /* another number, or another process, has 
  * or write there nobody would see. */
 int fs_pass_is_alone(int descriptor);
 int fs_pass_is_to_stream(int descriptor); /* also the standard ones */
+void fs_pass_all(void);                   /* all streams: none has memory behind it */
 void fs_pass_inherited(void);             /* those that live on in the program which this process becomes */
 
 #endif

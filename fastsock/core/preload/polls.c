@@ -13,6 +13,7 @@
 #include "stream.h"
 #include "switch/carry.h"
 #include "switch/polling.h"
+#include "switch/refusals.h"
 #include "switch/table.h"
 #include "system.h"
 #include "watched.h"
@@ -89,7 +90,8 @@ static int keep_what_is_so(struct pollfd *list, nfds_t count, int told)
 static int ask(struct pollfd *list, nfds_t count, uint64_t left, const sigset_t *mask)
 {
     struct timespec limit = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-    int told = fs_next.ppoll(list, count, left == UINT64_MAX ? NULL : &limit, mask);
+    const struct timespec *until = left == UINT64_MAX ? NULL : &limit;
+    int told = mask == NULL ? fs_poll_on(list, count, until) : fs_next.ppoll(list, count, until, mask);
     return told < 0 ? -errno : told;
 }
 

@@ -9,6 +9,7 @@
 #include "process.h"
 #include "switch/carry.h"
 #include "switch/loop.h"
+#include "switch/refusals.h"
 #include "switch/table.h"
 #include "system.h"
 #include "watched.h"
@@ -131,18 +132,23 @@ static int keep_what_is_so(struct wait *wait, int told)
 
 /* ---- asking the kernel ---- */
 
+/* A filter (seccomp) may let a program have epoll_wait() alone. */
+static int wait_in_kernel(const struct wait *wait, struct epoll_event *events, int most, int limit, int masks)
+{
+    if (!masks || wait->mask == NULL) return fs_next.epoll_wait(wait->descriptor, events, most, limit);
+    return fs_next.epoll_pwait(wait->descriptor, events, most, limit, wait->mask);
+}
+
 static int ask_kernel(const struct wait *wait, uint64_t left)
 {
     struct epoll_event *events = wait->events + wait->count;
     int most = wait->most - wait->count;
-    if (left == 0 || left == UINT64_MAX)
-        return fs_next.epoll_pwait(wait->descriptor, events, most, left == 0 ? 0 : -1, left == 0 ? NULL : wait->mask);
-    if (left % 1000000 == 0)
-        return fs_next.epoll_pwait(wait->descriptor, events, most, (int)(left / 1000000), wait->mask);
+    if (left == 0 || left == UINT64_MAX) return wait_in_kernel(wait, events, most, left == 0 ? 0 : -1, left != 0);
+    if (left % 1000000 == 0) return wait_in_kernel(wait, events, most, (int)(left / 1000000), 1);
     struct timespec limit = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
     int result = fs_next.epoll_pwait2(wait->descriptor, events, most, &limit, wait->mask);
-    if (result >= 0 || errno != ENOSYS) return result;
-    return fs_next.epoll_pwait(wait->descriptor, events, most, (int)((left + 999999) / 1000000), wait->mask);
+    if (result >= 0 || !fs_is_refusal(errno)) return result;
+    return wait_in_kernel(wait, events, most, (int)((left + 999999) / 1000000), 1);
 }
 
 /* Without the lock.  How many it tells but of the bell, or -errno. */

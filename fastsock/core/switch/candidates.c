@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "kernel.h"
+#include "refusals.h"
 #include "seeking.h"
 #include "shown.h"
 #include "system.h"
@@ -383,7 +384,7 @@ static int wait_at(const struct fs_candidate *candidate, const struct fs_hidden 
         struct pollfd one = {fs_hidden_number(hidden), POLLIN, 0};
         if (left == 0) return -ETIMEDOUT;
         if (atomic_load(&candidate->word) & LEFT) return -ECANCELED;
-        int ready = one.fd < 0 ? -1 : ppoll(&one, 1, &time, NULL);
+        int ready = one.fd < 0 ? -1 : fs_poll_on(&one, 1, &time);
         if (ready != 0) return ready > 0 || one.fd < 0 ? 0 : -errno;
     }
 }

@@ -51,6 +51,7 @@ enum fs_why {
     FS_WHY_FOREIGN, /* other code has sent or received on the socket, or something went over it that only TCP carries */
     FS_WHY_OPTIONS, /* it has options that only TCP serves */
     FS_WHY_UNCOUNTED, /* the kernel does not tell how many bytes went over it */
+    FS_WHY_REFUSED,   /* the kernel refuses this process calls that memory needs */
     FS_WHY_LEFT       /* the number is not this connection's any more */
 };
 

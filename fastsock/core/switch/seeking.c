@@ -7,6 +7,7 @@
 
 #include "attach.h"
 #include "identity.h"
+#include "refusals.h"
 #include "system.h"
 
 #define SHARE_OF_NUMBERS 8u
@@ -98,6 +99,7 @@ enum fs_why fs_seeking_know(struct fs_seeking *seeking, int descriptor)
 
 static enum fs_why may_seek(struct fs_seeking *seeking, struct fs_record *record, int descriptor)
 {
+    if (fs_refusals_are_known()) return FS_WHY_REFUSED;
     if (atomic_load(&record->foreign)) return FS_WHY_FOREIGN;
     if (fs_record_state(record) != FS_CANDIDATE) return FS_WHY_ENDED;
     if (!fs_holders_is_alone(&record->holders)) return FS_WHY_SHARED;

@@ -10,6 +10,7 @@
 
 #include "carry.h"
 #include "identity.h"
+#include "refusals.h"
 #include "switch.h"
 #include "table.h"
 #include "tokens.h"
@@ -161,7 +162,7 @@ static int sleep_on(int descriptor, int what, uint64_t left, uint64_t slice, con
     if (sliced) left = slice;
     struct timespec limit = {(time_t)(left / 1000000000ull), (long)(left % 1000000000ull)};
     if (atomic_load(leaving)) return -EBADF;
-    int count = ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL);
+    int count = fs_poll_on(list, 2, left == UINT64_MAX ? NULL : &limit);
     if (count < 0) return -errno;
     if (count == 0) return sliced ? 0 : -ETIMEDOUT;
     if (list[1].revents && !list[0].revents) sched_yield(); /* somebody else leaves: until that is done */
@@ -211,7 +212,7 @@ int fs_carry_wait_behind(struct fs_connection *connection, int descriptor)
     struct pollfd list[2] = {{descriptor, POLLRDHUP, 0}, {fs_leaving_descriptor(), POLLIN, 0}};
     const struct timespec slice = {0, BEHIND_NS};
     if (!fs_identity_check(descriptor) || fs_table_find(descriptor) != connection) return -EBADF;
-    int count = ppoll(list, 2, &slice, NULL);
+    int count = fs_poll_on(list, 2, &slice);
     return count < 0 ? -errno : list[0].revents != 0;
 }
 
