@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,12 @@ def test_every_byte_comes_back(server: str, client: str, after: int, ring: str, 
     seen = compiled.ours(words, report, UPGRADE_AFTER=after, RING_BYTES=ring)
     assert (seen.returncode, seen.stdout, seen.stderr) == (expected.returncode, expected.stdout, expected.stderr)
     assert compiled.gained(report) > 0
+
+
+def test_a_program_that_may_write_no_file_stays_on_tcp() -> None:
+    """Memory is a file, and one that is larger than RLIMIT_FSIZE ends the program by SIGXFSZ."""
+    talk = shlex.join([compiled.program("talk"), "epoll", "read", "3", "12", "20000"])
+    words = ["/bin/sh", "-c", f"ulimit -f 0; exec {talk} 2>&1"]
+    expected = compiled.plain(words)
+    seen = compiled.ours_at_once(words, Path(os.devnull), UPGRADE_AFTER=3)
+    assert (seen.returncode, seen.stdout) == (expected.returncode, expected.stdout)
