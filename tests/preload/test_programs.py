@@ -26,6 +26,7 @@ SCENES = [
     "exec",
     "spawn",
     "vfork",
+    "clone",
     "stdio",
     "passing",
     "killed",

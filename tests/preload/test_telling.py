@@ -155,7 +155,7 @@ def test_that_there_was_no_connection_is_said_of_the_program_itself() -> None:
 
 
 @compiled.needs_library
-@pytest.mark.parametrize("scene", ["signals", "copies", "fork", "spawn", "vfork", "killed", "exec", "passing"])
+@pytest.mark.parametrize("scene", ["signals", "copies", "fork", "spawn", "vfork", "clone", "killed", "exec", "passing"])
 def test_a_program_that_is_traced_does_what_it_did(scene: str) -> None:
     words = [compiled.program("scenes"), scene]
     expected, seen = compiled.plain(words), run("--trace", words=words, UPGRADE_AFTER=3)

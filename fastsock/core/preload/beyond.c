@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "passing.h"
 #include "process.h"
@@ -103,6 +104,20 @@ static int is_led_by_others(long number, const long *w, long *result)
     }
 }
 
+static int makes_process(long number)
+{
+    switch (number) {
+#ifdef SYS_vfork
+    case SYS_vfork:
+#endif
+#ifdef SYS_clone3
+    case SYS_clone3:
+#endif
+    case SYS_clone: return 1;
+    default: return 0;
+    }
+}
+
 FS_DOOR long syscall(long number, ...)
 {
     long words[6], result;
@@ -117,6 +132,7 @@ FS_DOOR long syscall(long number, ...)
     if (number == SYS_seccomp && (words[0] == SECCOMP_SET_MODE_STRICT || words[0] == SECCOMP_SET_MODE_FILTER))
         prepare_for_filter();
     if (number == SYS_prctl && words[0] == PR_SET_SECCOMP) prepare_for_filter();
+    if (makes_process(number)) fs_borrowing_begins();
     if (fs_table_find((int)words[0]) != NULL && is_led(number, words, &result)) return result;
     if (is_led_by_others(number, words, &result)) return result;
     return fs_next.syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);

@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <unistd.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "process.h"
 #include "report.h"

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "passing.h"
 #include "process.h"

@@ -30,11 +30,20 @@ FS_NEXT_ALL(FIND_FIRST)
 #define FIRST(result, name, parameters, arguments) .name = find_##name,
 struct fs_next fs_next = {FS_NEXT_ALL(FIRST)};
 
+static fs_vfork_call *next_vfork;
+
+fs_vfork_call *fs_next_vfork(void)
+{
+    if (next_vfork == NULL) *(void **)&next_vfork = find("vfork");
+    return next_vfork;
+}
+
 /* Later ones may be called by a signal's handler, or by a child that was made by vfork(). */
 #define FIND_NOW(result, name, parameters, arguments) *(void **)&fs_next.name = find(#name);
 __attribute__((constructor(101))) static void find_all(void)
 {
     int before = errno;
     FS_NEXT_ALL(FIND_NOW)
+    fs_next_vfork();
     errno = before;
 }

@@ -70,6 +70,7 @@
     X(int, execvpe, (const char *a, char *const b[], char *const c[]), (a, b, c))                                  \
     X(int, fexecve, (int a, char *const b[], char *const c[]), (a, b, c))                                          \
     X(int, execveat, (int a, const char *b, char *const c[], char *const d[], int e), (a, b, c, d, e))             \
+    X(int, clone, (int (*a)(void *), void *b, int c, void *d, pid_t *e, void *f, pid_t *g), (a, b, c, d, e, f, g)) \
     X(int, system, (const char *a), (a))                                                                           \
     X(FILE *, popen, (const char *a, const char *b), (a, b))                                                       \
     X(int, posix_spawn,                                                                                            \
@@ -94,6 +95,10 @@ struct fs_next {
     FS_NEXT_ALL(FS_NEXT_POINTER)
 };
 extern struct fs_next fs_next __attribute__((visibility("default"))); /* also for Python's modules (led.c) */
+
+/* vfork() returns twice, so nobody calls it for another: where it is. */
+typedef pid_t fs_vfork_call(void);
+fs_vfork_call *fs_next_vfork(void);
 
 #define FS_DOOR __attribute__((visibility("default")))
 /* Another name of a door. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "passing.h"
 #include "process.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "process.h"
 #include "stream.h"

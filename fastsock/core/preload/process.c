@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "borrowed.h"
 #include "children.h"
 #include "rules.h"
 #include "switch/candidates.h"
@@ -17,15 +18,10 @@ _Thread_local int fs_is_within;
 const char *fs_report_target;
 int fs_traces;
 enum fs_memory fs_memory_is_off;
-static pid_t own_number;
 
 /* Called by the core of a Python process, which has the connections from then on (core/beside.c). */
 __attribute__((visibility("default"))) void fastsock_preload_stand_aside(void);
 void fastsock_preload_stand_aside(void) { atomic_store(&fs_stands_aside, 1); }
-
-int fs_is_borrowed(void) { return getpid() != own_number; }
-
-static void note_process(void) { own_number = getpid(); }
 
 /* ---- settings: the command has checked them (fastsock/__main__.py) ---- */
 
@@ -96,8 +92,8 @@ static void begin(void)
     const char *report = setting("FASTSOCK_STATS");
     if (report != NULL) fs_report_target = strdup(report);
     fs_traces = is_yes(setting("FASTSOCK_TRACE"));
-    note_process();
-    pthread_atfork(NULL, NULL, note_process);
+    fs_borrowing_is_over();
+    pthread_atfork(NULL, NULL, fs_borrowing_is_over);
     fs_candidates_set(&settings);
     int is_unwanted = installs != NULL && strcmp(installs, "0") == 0; /* looked at while it is there */
     if (fs_children_leave_out() || is_unwanted) atomic_store(&fs_stands_aside, 1);

@@ -16,9 +16,6 @@ extern _Atomic int fs_stands_aside;
  * leaves the table alone, which then finds out by itself. */
 extern _Thread_local int fs_is_within;
 
-/* A child of vfork(): it has its own numbers, and its parent's memory.  A system call. */
-int fs_is_borrowed(void);
-
 /* Where FASTSOCK_STATS has the report go, or NULL: also where the program has cleared its environment. */
 extern const char *fs_report_target;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "process.h"
 #include "sharing.h"

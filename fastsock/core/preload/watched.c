@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "borrowed.h"
 #include "next.h"
 #include "process.h"
 #include "switch/carry.h"

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -351,6 +352,23 @@ static void vfork_here(int number)
     go_on_behind(child, number);
 }
 #define vfork_there exec_there
+
+static int clones_child(void *given)
+{
+    int number = *(int *)given;
+    dup2(number, 0);
+    dup2(number, 1);
+    close(number);
+    execlp("sh", "sh", "-c", "printf abc; read line; test \"$line\" = ghi", (char *)NULL);
+    _exit(9);
+}
+
+static void clone_here(int number)
+{
+    static _Alignas(16) char stack[1 << 16];
+    go_on_behind(clone(clones_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &number), number);
+}
+#define clone_there exec_there
 
 static void stdio_here(int number)
 {
@@ -1063,7 +1081,7 @@ struct scene {
 static const struct scene scenes[] = {
     SCENE(half_close),   SCENE(reset), SCENE(timeout),   SCENE(nonblocking), SCENE(full),    SCENE(peek),
     SCENE(signals),      SCENE(pipe),  SCENE(copies),    SCENE(fork),        SCENE(exec),    SCENE(spawn),
-    SCENE(vfork),        SCENE(stdio), SCENE(passing),   SCENE(killed),      SCENE(options), SCENE(file),
+    SCENE(vfork), SCENE(clone),        SCENE(stdio), SCENE(passing),   SCENE(killed),      SCENE(options), SCENE(file),
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
     SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
