@@ -43,7 +43,7 @@ struct fs_limits {
 /* Busy waiting pays only where the answer comes in time.  Its measured success, 0 to 1, decides. */
 struct fs_spin {
     _Atomic float success;
-    _Atomic uint32_t skipped;
+    _Atomic uint32_t skipped, rest; /* waits without a spin since the last one; before the next one */
 };
 
 /* The same holds for handing the core over.  `rest`: how many waits go without it. */
@@ -315,6 +315,8 @@ int fs_end_doze(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomi
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what); /* with the interpreter's lock, and for short: 1 when it became so */
 int fs_yield_is_due(struct fs_yielding *past); /* 0: it rests, for one more call */
+int fs_spin_is_due(struct fs_spin *past);      /* then to be told whether it was answered */
+void fs_spin_learn(struct fs_spin *past, int answered);
 int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
 void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
 /* The same bound for other waits on an end.  They began at those ticks and say `result`, 0: look again; so many bytes have

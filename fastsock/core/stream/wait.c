@@ -21,7 +21,8 @@
 #define WRITER_SLICE_NS 100000000ull
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
-#define PROBE_EVERY 16u
+#define SHORTEST_SPIN_REST 15u /* where spins are seldom answered; each one that is not doubles it */
+#define LONGEST_SPIN_REST 1023u
 #define YIELD_WORTH_US 50.0 /* an answer that takes longer is not made slower by a sleep */
 #define YIELD_BEARABLE_US 0.5
 #define LONGEST_REST 65536
@@ -95,11 +96,24 @@ static struct fs_spin *spin_of(struct fs_end *end, int what)
     return what == FS_READABLE ? &end->spin_read : &end->spin_write;
 }
 
+int fs_spin_is_due(struct fs_spin *past)
+{
+    if (past->success >= POOR_SUCCESS) return 1;
+    uint32_t skipped = past->skipped;
+    past->skipped = skipped >= past->rest ? 0 : skipped + 1;
+    return skipped >= past->rest;
+}
+
+void fs_spin_learn(struct fs_spin *past, int answered)
+{
+    uint32_t rest = answered || past->success >= POOR_SUCCESS ? SHORTEST_SPIN_REST : past->rest * 2 + 1;
+    past->rest = rest < LONGEST_SPIN_REST ? rest : LONGEST_SPIN_REST;
+    past->success = past->success + ((float)answered - past->success) / 10;
+}
+
 static int may_spin(struct fs_end *end, int what)
 {
-    struct fs_spin *spin = spin_of(end, what);
-    if (end->limits.spin_us <= 0 || !fs_end_is_elsewhere(end)) return 0;
-    return spin->success >= POOR_SUCCESS || ++spin->skipped % PROBE_EVERY == 0;
+    return end->limits.spin_us > 0 && fs_end_is_elsewhere(end) && fs_spin_is_due(spin_of(end, what));
 }
 
 static int look(struct fs_end *end, int what, uint64_t start, uint64_t ticks)
@@ -134,10 +148,9 @@ int fs_end_look(struct fs_end *end, int what)
 
 static int spin(struct fs_end *end, int what)
 {
-    struct fs_spin *measured = spin_of(end, what);
     if (!may_spin(end, what)) return 0;
     int won = look(end, what, fs_ticks(), (uint64_t)(end->limits.spin_us * fs_ticks_per_us()));
-    measured->success = measured->success + ((float)won - measured->success) / 10;
+    fs_spin_learn(spin_of(end, what), won);
     fs_count(&end->statistics.spins, 1);
     return won;
 }

@@ -10,8 +10,6 @@
 #include "tokens.h"
 #include "waiting.h"
 
-#define POOR_SUCCESS 0.3f
-#define PROBE_EVERY 16u
 #define LOOKS_PER_CLOCK 8
 #define LOCK_PATIENCE_NS 50000000ull
 #define MOST_NEWS 8
@@ -180,8 +178,15 @@ int fs_poller_settle(struct fs_poller *poller, int *ready)
 struct wait {
     const struct fs_polled *far[FS_POLLED_MOST], *near[FS_POLLED_MOST];
     int far_count, near_count;
+    int is_core_wanted; /* who runs on this core has not read all that it was sent */
     double spin_us;
 };
+
+static int has_unread(const struct fs_end *end)
+{
+    const struct fs_direction *out = end->out.shared;
+    return fs_published(out) != atomic_load_explicit(&out->tail, memory_order_relaxed);
+}
 
 static void enter_all(struct wait *wait, const struct fs_polled *among, int count)
 {
@@ -196,8 +201,12 @@ static void enter_all(struct wait *wait, const struct fs_polled *among, int coun
             continue;
         }
         if (end->limits.spin_us > wait->spin_us) wait->spin_us = end->limits.spin_us;
-        if (fs_end_is_elsewhere(end)) wait->far[wait->far_count++] = &among[i];
-        else wait->near[wait->near_count++] = &among[i];
+        if (fs_end_is_elsewhere(end)) {
+            wait->far[wait->far_count++] = &among[i];
+        } else {
+            wait->near[wait->near_count++] = &among[i];
+            if (has_unread(end)) wait->is_core_wanted = 1;
+        }
     }
 }
 
@@ -216,16 +225,11 @@ static int has_any(const struct fs_polled *const *among, int count)
     return 0;
 }
 
-/* Spinning pays only where the answer comes in time.  Its success decides. */
-static int may_spin(struct fs_spin *spin)
-{
-    return spin->success >= POOR_SUCCESS || ++spin->skipped % PROBE_EVERY == 0;
-}
-
+/* Not while somebody who has work waits for this core. */
 static int spin(struct fs_poller *poller, const struct wait *wait, uint64_t limit_ns)
 {
     double us = wait->spin_us < (double)limit_ns / 1e3 ? wait->spin_us : (double)limit_ns / 1e3;
-    if (wait->far_count == 0 || us <= 0 || !may_spin(&poller->spin)) return 0;
+    if (wait->far_count == 0 || wait->is_core_wanted || us <= 0 || !fs_spin_is_due(&poller->spin)) return 0;
     uint64_t limit = (uint64_t)(us * fs_ticks_per_us()), start = fs_ticks();
     int found = 0;
     do {
@@ -234,7 +238,7 @@ static int spin(struct fs_poller *poller, const struct wait *wait, uint64_t limi
             fs_pause();
         }
     } while (!found && fs_ticks() - start < limit);
-    poller->spin.success = poller->spin.success + ((float)found - poller->spin.success) / 8;
+    fs_spin_learn(&poller->spin, found);
     return found;
 }
 

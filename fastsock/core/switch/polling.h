@@ -47,7 +47,7 @@ static inline void fs_poller_begin_anew(struct fs_poller *poller)
     poller->count = poller->pressing = 0;
     poller->turn = 0;
     poller->spin.success = 1.0f;
-    poller->spin.skipped = 0;
+    poller->spin.skipped = poller->spin.rest = 0;
     poller->yield.rest = 0;
 }
 

@@ -341,3 +341,24 @@ TEST(the_core_is_not_handed_over_where_that_costs, 0)
     for (uint32_t rest = past.rest; rest > 0; rest--) CHECK(!fs_yield_try(&past, &start));
     CHECK(fs_yield_try(&past, &start));
 }
+
+static int spins_among(struct fs_spin *past, int waits, int answered)
+{
+    int spins = 0;
+    for (int i = 0; i < waits; i++) {
+        if (!fs_spin_is_due(past)) continue;
+        spins++;
+        fs_spin_learn(past, answered);
+    }
+    return spins;
+}
+
+TEST(a_spin_that_is_not_answered_becomes_rare_and_comes_back_when_one_is, 0)
+{
+    struct fs_spin past = {.success = 1.0f};
+    CHECK(spins_among(&past, 100, 1) == 100);
+    spins_among(&past, 5000, 0);
+    CHECK(spins_among(&past, 10240, 0) == 10); /* a spin of 50 us costs each wait 50 ns */
+    spins_among(&past, 1024 + 16 * 8, 1);
+    CHECK(spins_among(&past, 100, 1) == 100);
+}
