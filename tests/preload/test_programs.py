@@ -27,6 +27,7 @@ SCENES = [
     "spawn",
     "vfork",
     "clone",
+    "cancelled",
     "stdio",
     "passing",
     "killed",

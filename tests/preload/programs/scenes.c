@@ -1070,6 +1070,89 @@ static void by_another_thread_there(int number)
     await_end(number);
 }
 
+/* Threads that are cancelled while they wait: each ends, and the others go on. */
+struct cancelled {
+    int number, call;
+    _Atomic pid_t thread;
+};
+
+enum { CANCELLED_CALLS = 7 };
+
+static void *wait_for_ever(void *given)
+{
+    struct cancelled *one = given;
+    char byte;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct pollfd polled = {one->number, POLLIN, 0};
+    struct epoll_event event = {.events = EPOLLIN};
+    fd_set set;
+    int epoll = epoll_create1(0);
+    FD_ZERO(&set);
+    FD_SET(one->number, &set);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, one->number, &event);
+    one->thread = gettid();
+    switch (one->call) {
+    case 0: recv(one->number, &byte, 1, 0); break;
+    case 1: read(one->number, &byte, 1); break;
+    case 2: recvmsg(one->number, &message, 0); break;
+    case 3: poll(&polled, 1, -1); break;
+    case 4: select(one->number + 1, &set, NULL, NULL, NULL); break;
+    case 5: epoll_wait(epoll, &event, 1, -1); break;
+    case 6: {
+        static char much[1 << 16];
+        while (write(one->number, much, sizeof much) > 0) {}
+    }
+    }
+    return NULL;
+}
+
+/* It sleeps, and goes on to sleep. */
+static void await_sleep(pid_t thread)
+{
+    char name[64], line[512];
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)thread);
+    for (int asleep = 0; asleep < 50; sched_yield()) {
+        FILE *file = fopen(name, "r");
+        if (file == NULL || fgets(line, sizeof line, file) == NULL) die("stat");
+        fclose(file);
+        asleep = strstr(line, ") S ") != NULL ? asleep + 1 : 0;
+    }
+}
+
+static void cancelled_here(int number)
+{
+    for (int call = 0; call < CANCELLED_CALLS; call++) {
+        struct cancelled one = {number, call, 0};
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, wait_for_ever, &one);
+        while (one.thread == 0) sched_yield();
+        await_sleep(one.thread);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        printf("%d: %s\n", call, result == PTHREAD_CANCELED ? "cancelled" : "came back");
+        fflush(stdout);
+        if (call == CANCELLED_CALLS - 1) break;
+        put(number, "x");
+        get(number, 1);
+    }
+    if (write(gate[1], "g", 1) != 1) die("gate"); /* the other end begins to read */
+    shutdown(number, SHUT_WR);
+    await_end(number);
+}
+
+static void cancelled_there(int number)
+{
+    for (int call = 0; call < CANCELLED_CALLS - 1; call++) {
+        get(number, 1);
+        put(number, "y");
+    }
+    char byte;
+    if (read(gate[0], &byte, 1) != 1) die("gate");
+    await_end(number);
+}
+
 /* ---- */
 
 struct scene {
@@ -1085,7 +1168,7 @@ static const struct scene scenes[] = {
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
     SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
-    SCENE(by_another_thread), SCENE(refused),
+    SCENE(by_another_thread), SCENE(refused), SCENE(cancelled),
 };
 
 int main(int count, char **arguments)
