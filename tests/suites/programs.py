@@ -32,6 +32,7 @@ FAILED = re.compile(
     r"|(?:test)? +(\S+) +\.\.\. FAILED.*)$",
     re.M,
 )
+NOTHING = re.compile(r"^1\.\.0\b", re.M)  # a script of TAP that does not run here
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 KEPT = 6000  # characters of a failed test's output that --details shows
 
@@ -120,6 +121,7 @@ def of_ltp(source: Path) -> Iterator[Test]:
 def of_memcached(source: Path) -> Iterator[Test]:
     for path in sorted((source / "t").glob("*.t")):
         yield Test(path.stem, ("perl", f"t/{path.name}"), source)
+        yield Test(f"tls/{path.stem}", ("perl", f"t/{path.name}"), source, (("SSL_TEST", "1"),))
     yield Test("testapp", ("./testapp",), source)
 
 
@@ -202,7 +204,7 @@ SUITES = {
     "memcached": Suite(
         "https://github.com/memcached/memcached",
         "1.6.45",
-        ("./autogen.sh && ./configure --disable-unix-socket && make",),
+        ("./autogen.sh && ./configure --disable-unix-socket --enable-tls && make",),
         of_memcached,
         limit=300,
     ),
@@ -238,6 +240,7 @@ class Outcome:
     output: str
     ends: int = 0  # of connections that had memory
     seconds: float = 0
+    skipped: bool = False  # it does not run here
 
     @property
     def passed(self) -> bool:
@@ -279,7 +282,7 @@ def end_session(session: int) -> None:
                 os.kill(int(path.parent.name), signal.SIGKILL)
 
 
-def play(test: Test, limit: float, after: str | None) -> Outcome:
+def play(suite: Suite, test: Test, after: str | None) -> Outcome:
     """One run, plain where `after` is None. What it leaves in its session is ended."""
     with tempfile.TemporaryDirectory(prefix="suites-", ignore_cleanup_errors=True) as folder:
         report = Path(folder, "report")
@@ -299,9 +302,9 @@ def play(test: Test, limit: float, after: str | None) -> Outcome:
             )  # fmt: skip
             status: int | str
             try:
-                status = process.wait(limit)
+                status = process.wait(suite.limit)
             except subprocess.TimeoutExpired:
-                status = f"no end after {limit:.0f} s"
+                status = f"no end after {suite.limit:.0f} s"
             finally:
                 end_session(process.pid)
                 process.wait()
@@ -309,15 +312,16 @@ def play(test: Test, limit: float, after: str | None) -> Outcome:
             text = COLOURS.sub("", output.read().decode(errors="replace"))
         names = frozenset(next(filter(None, found.groups()), "") for found in FAILED.finditer(text))
         failed = frozenset(name for name in names if not re.search(r"# *(TODO|SKIP)", name, re.I))
-        return Outcome(status, failed, text[-KEPT:], gained(report), time.monotonic() - started)
+        skipped = status == suite.skipped or (status == 0 and NOTHING.search(text) is not None)
+        return Outcome(status, failed, text[-KEPT:], gained(report), time.monotonic() - started, skipped)
 
 
 def compare(suite: Suite, test: Test, after: str, times: int, plain: Outcome) -> Result:
     reason = next((why for glob, why in suite.known if fnmatch.fnmatchcase(test.name, glob)), "")
-    result = Result(test.name, [plain], [play(test, suite.limit, after)], reason)
+    result = Result(test.name, [plain], [play(suite, test, after)], reason)
     while result.verdict == "regression" and len(result.ours) <= times:
-        result.plain.append(play(test, suite.limit, None))
-        result.ours.append(play(test, suite.limit, after))
+        result.plain.append(play(suite, test, None))
+        result.ours.append(play(suite, test, after))
     return result
 
 
@@ -364,10 +368,11 @@ def run(name: str, options: argparse.Namespace) -> list[Result]:
     tests = chosen(list(suite.tests(place)), options)
     if not tests:
         raise FileNotFoundError(f"{name}: no tests in {place}: run once with --fetch")
-    plain = {test.name: play(test, suite.limit, None) for test in tests}
-    failed = sum(not outcome.passed and outcome.status != suite.skipped for outcome in plain.values())
-    skipped = sum(outcome.status == suite.skipped for outcome in plain.values())
-    print(f"{name} plain: {len(tests)} tests, {failed} fail, {skipped} do not run here", flush=True)
+    plain = {test.name: play(suite, test, None) for test in tests}
+    skipped = {name for name, outcome in plain.items() if outcome.skipped}
+    failed = sum(not outcome.passed and not outcome.skipped for outcome in plain.values())
+    print(f"{name} plain: {len(tests)} tests, {failed} fail, {len(skipped)} do not run here", flush=True)
+    tests = [test for test in tests if test.name not in skipped]
     results = []
     for after in options.after or ["pays", "0"]:
         verdicts: dict[str, int] = {}
