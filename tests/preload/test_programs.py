@@ -28,6 +28,7 @@ SCENES = [
     "vfork",
     "clone",
     "cancelled",
+    "armed",
     "stdio",
     "passing",
     "killed",

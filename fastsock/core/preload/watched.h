@@ -53,8 +53,9 @@ fs_watch_find(int epoll);         /* without holding it: it may be another objec
 int fs_watch_is_known(int epoll); /* without holding it */
 
 void fs_watch_made(int epoll);
-/* After epoll_ctl().  `event` is not read to delete one. */
-void fs_watch_changed(int epoll, int operation, int descriptor, const struct epoll_event *event);
+/* epoll_ctl().  With the lock: who re-arms a number, because what the kernel told of it was left over, must have the mask
+ * that the kernel has. */
+int fs_watch_control(int epoll, int operation, int descriptor, struct epoll_event *event);
 void fs_watch_be_exact(int epoll); /* others watch its number */
 
 /* Of an object that is held. */

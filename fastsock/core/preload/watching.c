@@ -420,13 +420,10 @@ FS_DOOR int epoll_create1(int flags) { return made(fs_next.epoll_create1(flags))
 
 FS_DOOR int epoll_ctl(int descriptor, int operation, int number, struct epoll_event *event)
 {
-    struct epoll_event asked = {0, {0}};
-    if (operation != EPOLL_CTL_DEL && event != NULL) asked = *event;
-    int result = fs_next.epoll_ctl(descriptor, operation, number, event);
-    if (result != 0 || atomic_load_explicit(&fs_stands_aside, memory_order_relaxed)) return result;
-    int before = errno;
-    fs_watch_be_exact(number); /* an object in an object */
-    fs_watch_changed(descriptor, operation, number, &asked);
-    errno = before;
+    if (atomic_load_explicit(&fs_stands_aside, memory_order_relaxed))
+        return fs_next.epoll_ctl(descriptor, operation, number, event);
+    int result = fs_watch_control(descriptor, operation, number, event), error = errno;
+    if (result == 0) fs_watch_be_exact(number); /* an object in an object */
+    errno = error;
     return result;
 }

@@ -1153,6 +1153,61 @@ static void cancelled_there(int number)
     await_end(number);
 }
 
+/* One thread waits, and others arm and disarm the number meanwhile: none of their words may be taken back. */
+enum { ARMED_ROUNDS = 20000 };
+
+struct armed {
+    int epoll, number;
+    sem_t told;
+};
+
+static void arm(int epoll, int operation, int number, uint32_t mask)
+{
+    struct epoll_event event = {.events = mask | EPOLLONESHOT, .data.fd = number};
+    if (epoll_ctl(epoll, operation, number, &event) != 0) die("epoll_ctl");
+}
+
+static void *wait_for_others(void *given)
+{
+    struct armed *one = given;
+    for (;;) {
+        struct epoll_event event;
+        int told = epoll_wait(one->epoll, &event, 1, -1);
+        if (told == 1 && event.events & EPOLLRDHUP) return NULL;
+        if (told == 1) sem_post(&one->told);
+    }
+}
+
+static void armed_here(int number)
+{
+    struct armed one = {epoll_create1(0), number, {{0}}};
+    pthread_t thread;
+    int rounds = 0;
+    char byte;
+    sem_init(&one.told, 0, 0);
+    arm(one.epoll, EPOLL_CTL_ADD, number, EPOLLIN);
+    pthread_create(&thread, NULL, wait_for_others, &one);
+    while (rounds < ARMED_ROUNDS) {
+        sem_wait(&one.told);
+        arm(one.epoll, EPOLL_CTL_MOD, number, 0);
+        for (; recv(number, &byte, 1, MSG_DONTWAIT) == 1; rounds++) put(number, "y");
+        arm(one.epoll, EPOLL_CTL_MOD, number, EPOLLIN);
+    }
+    say("rounds", rounds);
+    shutdown(number, SHUT_RDWR);
+    arm(one.epoll, EPOLL_CTL_MOD, number, EPOLLRDHUP);
+    pthread_join(thread, NULL);
+}
+
+static void armed_there(int number)
+{
+    for (int i = 0; i < ARMED_ROUNDS; i++) {
+        put(number, "x");
+        get(number, 1);
+    }
+    await_end(number);
+}
+
 /* ---- */
 
 struct scene {
@@ -1168,7 +1223,7 @@ static const struct scene scenes[] = {
     SCENE(waits),        SCENE(level), SCENE(low_water), SCENE(messages),    SCENE(vectors), SCENE(ranges),
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
     SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
-    SCENE(by_another_thread), SCENE(refused), SCENE(cancelled),
+    SCENE(by_another_thread), SCENE(refused), SCENE(cancelled), SCENE(armed),
 };
 
 int main(int count, char **arguments)
