@@ -27,8 +27,6 @@ SCENES = [
     "spawn",
     "vfork",
     "clone",
-    "cancelled",
-    "armed",
     "stdio",
     "passing",
     "killed",
@@ -53,6 +51,8 @@ SCENES = [
     "shared_word",
     "by_another_thread",
     "refused",
+    "cancelled",
+    "armed",
 ]
 TALKS = [
     ("thread", "recv"),
