@@ -38,7 +38,6 @@ cdef enum:
     READABLE = 0x41         # IN, RDNORM
     WRITABLE = 0x304        # OUT, WRNORM, WRBAND
     ONE_SHOT = 0x40000000
-    ANY_MASK = 0xffffffff
     EDGES = 0x80000000
 
 cdef enum:
@@ -229,19 +228,8 @@ cdef class epoll:
     def modify(self, fd, eventmask):
         """As select.epoll.modify()."""
         cdef int number = number_of(fd)
-        before = self.masks.get(number)
-        # first: a thread that re-arms the number, for an older event, must not take this mask back
-        cdef bint noted = before is not None and type(eventmask) is int and 0 <= eventmask <= ANY_MASK
-        if noted:
-            self.note(number, eventmask)
-        try:
-            self.own.modify(number, eventmask)
-        except BaseException:
-            if noted:
-                self.note(number, before)
-            raise
-        if not noted:
-            self.note(number, eventmask)
+        self.own.modify(number, eventmask)
+        self.note(number, eventmask)
 
     def unregister(self, fd):
         """As select.epoll.unregister()."""
