@@ -130,7 +130,7 @@ def test_scripts(tmp_path: Path) -> None:
 
 
 def test_what_is_no_program(tmp_path: Path) -> None:
-    done = fastsock("doctor", "no-such-program", "80")
+    done = fastsock("doctor", "no-such-program")
     assert done.returncode == 2 and "there is no program no-such-program" in done.stderr
     (tmp_path / "text").write_text("only text\n")
     for mode, text in ((0o755, "is neither an executable nor a script"), (0o644, "cannot be started")):

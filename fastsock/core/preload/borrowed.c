@@ -30,6 +30,8 @@ FS_DOOR int clone(int (*begin)(void *), void *stack, int flags, void *given, ...
     return fs_next.clone(begin, stack, flags, given, parents, thread, childs);
 }
 
+FS_ALIAS(clone) int __clone(int (*begin)(void *), void *stack, int flags, void *given, ...);
+
 /* It returns twice: so it must leave no frame of its own behind, and jumps to the next one. */
 fs_vfork_call *fs_vfork_begins(void) __attribute__((visibility("hidden")));
 fs_vfork_call *fs_vfork_begins(void)
@@ -49,6 +51,8 @@ __asm__(".pushsection .text\n"
         "    addq $8, %rsp\n"
         "    jmp *%rax\n"
         ".size vfork, .-vfork\n"
+        ".globl __vfork\n"
+        ".set __vfork, vfork\n"
         ".popsection\n");
 #elif defined(__aarch64__)
 __asm__(".pushsection .text\n"
@@ -62,6 +66,8 @@ __asm__(".pushsection .text\n"
         "    mov x16, x0\n"
         "    br x16\n"
         ".size vfork, .-vfork\n"
+        ".globl __vfork\n"
+        ".set __vfork, vfork\n"
         ".popsection\n");
 #else /* one that nobody has seen may come at any time */
 __attribute__((constructor)) static void expect_any(void) { fs_borrowing_begins(); }
