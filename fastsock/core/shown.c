@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,19 +94,12 @@ static void remove_dead(int folder, uint32_t namespace)
     closedir(list);
 }
 
-/* RLIMIT_FSIZE would end the process by a signal. */
-static int may_write_file(void)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= FS_SHOWN_BYTES;
-}
-
 /* Memory for so much of the file, or 0. */
 static int reserve(int file, size_t bytes)
 {
     size_t wanted = (bytes + STEP - 1) / STEP * STEP;
     if (wanted <= reserved) return 1;
-    if (!may_write_file() || fallocate(file, 0, (off_t)reserved, (off_t)(wanted - reserved)) != 0) return 0;
+    if (!fs_may_write(FS_SHOWN_BYTES) || fallocate(file, 0, (off_t)reserved, (off_t)(wanted - reserved)) != 0) return 0;
     reserved = wanted;
     return 1;
 }
@@ -137,7 +129,7 @@ static int make_in(int folder)
 {
     struct fs_shown_head told = {
         .bytes_each = FS_SHOWN_EACH, .most = FS_SHOWN_MOST, .process = getpid(), .namespace = own_namespace()};
-    if (read_own_life(&told) != 0 || !may_write_file()) return 0;
+    if (read_own_life(&told) != 0 || !fs_may_write(FS_SHOWN_BYTES)) return 0;
     snprintf(own_name, sizeof own_name, "%d-%u", getpid(), told.namespace);
     remove_dead(folder, told.namespace);
     unlinkat(folder, own_name, 0); /* of an earlier program of this process, or of another process */

@@ -197,6 +197,12 @@ double fs_cache_line_round_trip_us(void)
     return result;
 }
 
+int fs_may_write(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= bytes;
+}
+
 int fs_may_map(size_t bytes)
 {
     struct rlimit limit;

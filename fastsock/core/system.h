@@ -58,6 +58,9 @@ void fs_futex_wake_all(_Atomic uint32_t *word);
  * the next.  This tells it that they come and go.  Returns the size up to which it need not be told again. */
 size_t fs_expect_blocks(size_t bytes);
 
+/* Whether a file may be so large: beyond RLIMIT_FSIZE a signal ends the program. */
+int fs_may_write(size_t bytes);
+
 /* Whether mapping so much leaves enough of the process's address space (RLIMIT_AS).  The program set that limit for its
  * own allocations. */
 int fs_may_map(size_t bytes);

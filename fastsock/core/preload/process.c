@@ -23,7 +23,7 @@ enum fs_memory fs_memory_is_off;
 __attribute__((visibility("default"))) void fastsock_preload_stand_aside(void);
 void fastsock_preload_stand_aside(void) { atomic_store(&fs_stands_aside, 1); }
 
-/* ---- settings: the command has checked them (fastsock/__main__.py) ---- */
+/* ---- settings: the command has checked them (fastsock/command/run.py) ---- */
 
 static const char *setting(const char *name)
 {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,16 +44,9 @@ int fs_segment_format(void *memory, size_t size, uint32_t small_bytes)
     return 0;
 }
 
-/* Beyond RLIMIT_FSIZE a file is not made larger: a signal ends the program. */
-static int may_be_so_large(size_t bytes)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= bytes;
-}
-
 static int sealed_memory(size_t bytes)
 {
-    if (!may_be_so_large(bytes)) return -EFBIG;
+    if (!fs_may_write(bytes)) return -EFBIG;
     int memory = memfd_create("fastsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0) return -errno;
     if (ftruncate(memory, (off_t)bytes) != 0 ||

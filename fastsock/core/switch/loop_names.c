@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -65,9 +64,8 @@ static int make_memory(void)
 {
     int memory = memfd_create("fastsock-loop", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0) return -errno;
-    struct rlimit limit; /* beyond it a signal ends the program */
     errno = EFBIG;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= PAGE_BYTES && ftruncate(memory, PAGE_BYTES) == 0 &&
+    if (fs_may_write(PAGE_BYTES) && ftruncate(memory, PAGE_BYTES) == 0 &&
         fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return memory;
     int error = errno;
