@@ -171,9 +171,17 @@ static int make_room(void)
 
 /* ---- places ---- */
 
+static void clear(_Atomic uint64_t *count) { atomic_store_explicit(count, 0, memory_order_relaxed); }
+
+/* Who had the place before may still count: each word is stored as a whole. */
 static void begin(struct fs_shown *shown, int descriptor, uint32_t role)
 {
-    memset((char *)shown + sizeof shown->serial, 0, sizeof *shown - sizeof shown->serial);
+    atomic_store(&shown->serial, 0);
+    atomic_store(&shown->why, 0);
+    atomic_store(&shown->state, 0);
+    atomic_store(&shown->peer, 0);
+    clear(&shown->bytes_out), clear(&shown->calls_out), clear(&shown->wakes), clear(&shown->extra_out);
+    clear(&shown->bytes_in), clear(&shown->calls_in), clear(&shown->waits), clear(&shown->extra_in);
     atomic_store(&shown->descriptor, descriptor);
     atomic_store(&shown->role, role);
     if (++serials == 0) serials = 1;

@@ -22,7 +22,7 @@
 
 static void count_call(struct fs_end *end, const struct fs_record *record)
 {
-    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_relaxed);
+    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_acquire);
     fs_count(&end->statistics.calls_in, 1);
     if (shown == NULL) return;
     fs_show_count(&shown->bytes_in, &end->statistics.bytes_received);

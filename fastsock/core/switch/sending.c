@@ -111,7 +111,7 @@ static ssize_t ask_kernel(struct fs_connection *connection, int descriptor, stru
 /* What the receives count is shown by them. */
 static void show_sent(const struct fs_end *end, const struct fs_record *record)
 {
-    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_relaxed);
+    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_acquire);
     if (shown == NULL) return;
     fs_show_count(&shown->bytes_out, &end->statistics.bytes_sent);
     fs_show_count(&shown->calls_out, &end->statistics.calls_out);
