@@ -274,3 +274,9 @@ def _compiled() -> Iterator[Path]:
 def test_compiled_modules_need_no_interpreter_lock(path):
     """One that does not say so brings the lock back for the whole program, on a Python without it."""
     assert "freethreading_compatible=True" in path.read_text().partition("\n")[0]
+
+
+def test_one_text_says_how_a_key_is_proved():
+    """xxdev, rmi and active say by it what they have of their own."""
+    users = {module for module, path in _modules().items() if "hmac_sha256(self._key" in path.read_text()}
+    assert users == {"fastsock.system.proof"}

@@ -1,13 +1,8 @@
 """Both ends of a fresh connection prove that they know the key; then the one that connects is told whether it may map.
 
-    connecting                                          accepting
-    HELLO: version, name, tag, nonce            ---->
-                                               <----   CHALLENGE: nonce
-    PROOF: HMAC(key, all of the above)          ---->
-                                               <----   WELCOME: credits, longest bulk, HMAC(key, all of the above)
-
-Every message has one size. A stranger learns a nonce and nothing of names: whether the name is registered and the tag
-matches is looked up, and told, only after the proof. What this does not do: encrypt, or sign what follows.
+The steps are those of fastsock/system/proof.py. The hello says the version, the name and the tag; the welcome says the
+credits and the longest bulk. Whether the name is registered and the tag matches is looked up, and told, only after the
+proof: a stranger learns nothing of names.
 """
 
 from __future__ import annotations
@@ -17,15 +12,34 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..system.genuine import genuine
-from ..system.proof import DIGEST_BYTES, NONCE_BYTES, End, HelloError, hmac_sha256, printable, same
+from ..system.proof import (
+    DIGEST_BYTES,
+    MAGIC_BYTES,
+    NONCE_BYTES,
+    Accepting,
+    Connecting,
+    HelloError,
+    Protocol,
+    hmac_sha256,
+)
 
 VERSION = 1
 _HELLO = struct.Struct(
     "<8sI70sBxQQ32s"
 )  # magic, version, name, flags, tag, longest bulk that the connecting end takes, nonce
 _CHALLENGE = struct.Struct("<8s32s")
-_WELCOME = struct.Struct("<8sIIQB71x32s")  # magic, what Terms has, flags, proof
-_MAGIC, _CHALLENGES, _WELCOMES, _REFUSES = b"FSACTHEL", b"FSACTCHA", b"FSACTWEL", b"FSACTREF"
+_WELCOME = struct.Struct("<IIQB71x")  # what Terms has, flags; the magic stands before it, the proof behind
+_PROTOCOL = Protocol(
+    b"FSACTHEL",
+    b"FSACTCHA",
+    b"FSACTWEL",
+    b"FSACTREF",
+    hello_bytes=_HELLO.size,
+    challenge_bytes=_CHALLENGE.size,
+    welcome_bytes=MAGIC_BYTES + _WELCOME.size + DIGEST_BYTES,
+    stranger="what answers there is no endpoint of fastsock.active",
+    proof_at=MAGIC_BYTES + _WELCOME.size,
+)
 
 
 class Terms(NamedTuple):
@@ -51,98 +65,57 @@ def _key(key: bytes) -> bytes:
     return hmac_sha256(key, b"fastsock.active.hello/1")
 
 
-class Connector(End):
+class Connector(Connecting):
     """The connecting end, without a socket: send `start()`, then feed() what arrives until `done`; then `terms`."""
 
     def __init__(self, key: bytes, wanted: Wanted, takes_memory: bool = False) -> None:
-        super().__init__()
         self._takes_memory = takes_memory
         self.agreed = False  # both ends take memory
-        self._key = _key(key)
-        name = wanted.name.encode()
-        self._transcript = _HELLO.pack(
-            _MAGIC,
+        self.terms: Terms | None = None
+        hello = _HELLO.pack(
+            _PROTOCOL.hello,
             VERSION,
-            name,
+            wanted.name.encode(),
             TAKES_MEMORY if takes_memory else 0,
             wanted.tag,
             wanted.most_bulk,
             genuine.urandom(NONCE_BYTES),
         )
-        self._proof = b""
-        self._due = _CHALLENGE.size
-        self.terms: Terms | None = None
+        super().__init__(_PROTOCOL, _key(key), hello)
 
-    def start(self) -> bytes:
-        """The first bytes to send."""
-        return self._transcript
-
-    def _step(self, message: bytes) -> bytes:
-        if not self._proof:
-            if message.startswith(_REFUSES):
-                raise HelloError(f"it refused: {printable(message[8:])}")
-            if not message.startswith(_CHALLENGES):
-                raise HelloError("what answers there is no endpoint of fastsock.active")
-            self._transcript += message
-            self._proof = hmac_sha256(self._key, b"connecting" + self._transcript)
-            self._due = _WELCOME.size
-            return self._proof
-        if message.startswith(_REFUSES):
-            raise HelloError(f"it refused: {printable(message[8:])}")
-        magic, shorts, longs, most_bulk, flags, digest = _WELCOME.unpack(message)
-        proof = hmac_sha256(self._key, b"accepting" + self._transcript + self._proof + message[: -len(digest)])
-        if magic != _WELCOMES or not same(digest, proof):
-            raise HelloError("it did not prove that it knows the key")
+    def _welcomed(self, message: bytes) -> None:
+        shorts, longs, most_bulk, flags = _WELCOME.unpack_from(message, MAGIC_BYTES)
         self.terms = Terms(shorts, longs, most_bulk)
         self.agreed = bool(flags & TAKES_MEMORY) and self._takes_memory
-        self.done = True
-        return b""
 
 
-class Acceptor(End):
+class Acceptor(Accepting):
     """The accepting end, without a socket: feed() what arrives until `done`; then `wanted` is what was asked for.
 
     admit: called with that, after the proof; gives the terms, or raises HelloError with what the other end is told.
     """
 
     def __init__(self, key: bytes, admit: Callable[[Wanted], Terms], takes_memory: bool = False) -> None:
-        super().__init__()
+        super().__init__(_PROTOCOL, _key(key))
         self._takes_memory = takes_memory
         self.agreed = False  # both ends take memory
-        self._key = _key(key)
         self._admit = admit
-        self._transcript = b""
-        self._due = _HELLO.size
         self.wanted: Wanted | None = None
         self.terms: Terms | None = None
 
-    def _step(self, message: bytes) -> bytes:
-        if not self._transcript:
-            magic, version = _HELLO.unpack(message)[:2]
-            if magic != _MAGIC:
-                raise HelloError("it does not speak this protocol")  # no answer: it would not understand
-            if version != VERSION:
-                raise _refusal(f"version {VERSION} is spoken here", f"it speaks version {version}", _CHALLENGE.size)
-            challenge = _CHALLENGE.pack(_CHALLENGES, genuine.urandom(NONCE_BYTES))
-            self._transcript = message + challenge
-            self._due = DIGEST_BYTES
-            return challenge
-        if not same(message, hmac_sha256(self._key, b"connecting" + self._transcript)):
-            raise _refusal("another key", "it does not know the key", _WELCOME.size)
+    def _challenge(self, hello: bytes) -> bytes:
+        version = _HELLO.unpack(hello)[1]
+        if version != VERSION:
+            raise self._refused(f"version {VERSION} is spoken here", f"it speaks version {version}")
+        return _CHALLENGE.pack(_PROTOCOL.challenge, genuine.urandom(NONCE_BYTES))
+
+    def _welcome(self) -> bytes:
         _, _, name, flags, tag, most_bulk, _ = _HELLO.unpack(self._transcript[: _HELLO.size])
         wanted = Wanted(name.rstrip(b"\0").decode("utf-8", "replace"), tag, most_bulk)
         try:
             terms = self._admit(wanted)
         except HelloError as error:
-            raise _refusal(str(error), str(error), _WELCOME.size) from None
-        self.wanted, self.terms, self.done = wanted, terms, True
+            raise self._refused(str(error), str(error)) from None
+        self.wanted, self.terms = wanted, terms
         self.agreed = bool(flags & TAKES_MEMORY) and self._takes_memory
-        own = TAKES_MEMORY if self._takes_memory else 0
-        welcome = _WELCOME.pack(_WELCOMES, *terms, own, bytes(DIGEST_BYTES))[:-DIGEST_BYTES]
-        return welcome + hmac_sha256(self._key, b"accepting" + self._transcript + message + welcome)
-
-
-def _refusal(told: str, reason: str, size: int) -> HelloError:
-    error = HelloError(reason)
-    error.reply = (_REFUSES + told.encode()[: size - 8]).ljust(size, b"\0")
-    return error
+        return _WELCOME.pack(*terms, TAKES_MEMORY if self._takes_memory else 0)

@@ -1,8 +1,18 @@
 """Proof that both ends of a fresh connection know one key: HMAC, and the steps of a hello, without a socket.
 
-A hello consists of messages of fixed sizes. `End` collects the bytes of the message that is due, and asks for no byte
-beyond it. Who the ends are, and what they prove, is the business of the protocols: the files `hello.py` of
-xxdev, rmi and active.
+    connecting                                               accepting
+    HELLO: magic, what the protocol says, nonce     ---->
+                                                    <----    CHALLENGE: magic, what the protocol says, nonce
+    PROOF: HMAC(key, all of the above)              ---->
+                                                    <----    WELCOME: magic, what the protocol says, HMAC(key, all)
+
+Every message has a fixed size, and a magic of eight bytes. In the place of an answer a refusal with a text may stand.
+`End` collects the bytes of the message that is due, and asks for no byte beyond it. Each end puts a fresh nonce under
+both proofs, so a recorded hello is worth nothing later. Each proof has its own label, so none can be sent back to its
+maker. A stranger learns a nonce, and what the protocol says in its challenge.
+
+Who the ends are, and what they say, is the business of the protocols: the files `hello.py` of xxdev, rmi and active.
+What this does not do: encrypt, or sign what follows. Who can change packets between two hosts can change those.
 """
 
 from __future__ import annotations
@@ -29,10 +39,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIGEST_BYTES",
+    "MAGIC_BYTES",
     "NONCE_BYTES",
     "SECRET_BYTES",
+    "Accepting",
+    "Connecting",
     "End",
     "HelloError",
+    "Protocol",
     "drive",
     "hmac_sha256",
     "new_secret",
@@ -43,6 +57,7 @@ __all__ = [
 SECRET_BYTES = 32
 NONCE_BYTES = 32
 DIGEST_BYTES = 32
+MAGIC_BYTES = 8
 _BLOCK = 64
 
 
@@ -95,6 +110,140 @@ class End:
 
     def _step(self, message: bytes) -> bytes:
         raise NotImplementedError
+
+
+class Protocol:
+    """What one protocol's hello has of its own. The first four are the magics of its messages.
+
+    proof_at: where the proof stands in the welcome. What the welcome says before it, behind the magic, is proved too.
+    stranger, unproved, unknown: reasons of errors. another: what an end with another key is told.
+    """
+
+    __slots__ = (
+        "another",
+        "challenge",
+        "challenge_bytes",
+        "hello",
+        "hello_bytes",
+        "proof_at",
+        "refusal",
+        "stranger",
+        "unknown",
+        "unproved",
+        "welcome",
+        "welcome_bytes",
+    )
+
+    def __init__(
+        self,
+        hello: bytes,
+        challenge: bytes,
+        welcome: bytes,
+        refusal: bytes,
+        *,
+        hello_bytes: int,
+        challenge_bytes: int,
+        welcome_bytes: int,
+        stranger: str,
+        secret: str = "the key",
+        another: str = "another key",
+        proof_at: int = MAGIC_BYTES,
+    ) -> None:
+        self.hello, self.challenge, self.welcome, self.refusal = hello, challenge, welcome, refusal
+        self.hello_bytes, self.challenge_bytes, self.welcome_bytes = hello_bytes, challenge_bytes, welcome_bytes
+        self.stranger, self.another = stranger, another
+        self.unproved = f"it did not prove that it knows {secret}"
+        self.unknown = f"it does not know {secret}"
+        self.proof_at = proof_at
+
+    def refused(self, told: str, reason: str, size: int) -> HelloError:
+        """The error of an accepting end. told: what the other end reads in the place of an answer of that size."""
+        error = HelloError(reason)
+        error.reply = (self.refusal + told.encode())[:size].ljust(size, b"\0")
+        return error
+
+    def welcome_proof(self, key: bytes, transcript: bytes, proof: bytes, welcome: bytes) -> bytes:
+        """What the accepting end proves. welcome: at least what stands before that."""
+        said = welcome[: self.proof_at] if self.proof_at > MAGIC_BYTES else b""
+        return hmac_sha256(key, b"accepting" + transcript + proof + said)
+
+
+class Connecting(End):
+    """The connecting end, without a socket: send `start()`, then feed() what arrives until `done`."""
+
+    def __init__(self, protocol: Protocol, key: bytes, hello: bytes) -> None:
+        super().__init__()
+        self._protocol, self._key, self._transcript = protocol, key, hello
+        self._proof = b""
+        self._due = protocol.challenge_bytes
+
+    def start(self) -> bytes:
+        """The first bytes to send."""
+        return self._transcript
+
+    def _step(self, message: bytes) -> bytes:
+        protocol = self._protocol
+        if message.startswith(protocol.refusal):
+            raise HelloError(f"it refused: {printable(message[MAGIC_BYTES:])}")
+        if not self._proof:
+            if not message.startswith(protocol.challenge):
+                raise HelloError(protocol.stranger)
+            self._challenged(message)
+            self._transcript += message
+            self._proof = hmac_sha256(self._key, b"connecting" + self._transcript)
+            self._due = protocol.welcome_bytes
+            return self._proof
+        digest = message[protocol.proof_at : protocol.proof_at + DIGEST_BYTES]
+        expected = protocol.welcome_proof(self._key, self._transcript, self._proof, message)
+        if not message.startswith(protocol.welcome) or not same(digest, expected):
+            raise HelloError(protocol.unproved)
+        self._welcomed(message)
+        self.done = True
+        return b""
+
+    def _challenged(self, message: bytes) -> None:
+        """What a challenge says; nothing of it is proved yet. May raise HelloError."""
+
+    def _welcomed(self, message: bytes) -> None:
+        """What a welcome says. It is proved, and so is the challenge."""
+
+
+class Accepting(End):
+    """The accepting end, without a socket: feed() what arrives until `done`."""
+
+    def __init__(self, protocol: Protocol, key: bytes) -> None:
+        super().__init__()
+        self._protocol, self._key, self._transcript = protocol, key, b""
+        self._due = protocol.hello_bytes
+
+    def _step(self, message: bytes) -> bytes:
+        protocol = self._protocol
+        if not self._transcript:
+            if not message.startswith(protocol.hello):
+                raise HelloError("it does not speak this protocol")  # no answer: it would not understand
+            challenge = self._challenge(message)
+            self._transcript = message + challenge
+            self._due = DIGEST_BYTES
+            return challenge
+        if not same(message, hmac_sha256(self._key, b"connecting" + self._transcript)):
+            raise self._refused(protocol.another, protocol.unknown)
+        welcome = protocol.welcome + self._welcome()
+        self.done = True
+        welcome += protocol.welcome_proof(self._key, self._transcript, message, welcome)
+        return welcome.ljust(protocol.welcome_bytes, b"\0")
+
+    def _refused(self, told: str, reason: str) -> HelloError:
+        """Of a size that the other end expects now."""
+        protocol = self._protocol
+        return protocol.refused(told, reason, protocol.welcome_bytes if self._transcript else protocol.challenge_bytes)
+
+    def _challenge(self, hello: bytes) -> bytes:
+        """The whole challenge. Nothing of the hello is proved yet. May raise what _refused() gives."""
+        raise NotImplementedError
+
+    def _welcome(self) -> bytes:
+        """What the welcome says between magic and proof. The hello is proved. May raise what _refused() gives."""
+        return b""
 
 
 def printable(text: bytes) -> str:
