@@ -17,7 +17,7 @@ managers, pickled           multiprocessing.managers over fastsock's sockets; it
 names                       python -m fastsock.rmi.names: a name server
 aio                         proxies for event loops
 daemon, naming, leases      the accepting end: from a listener to an object; names for a server; what clients have back
-connecting, lines           the connecting end: from an address to a proxy; again after a loss
+connecting, reconnect       the connecting end: from an address to a proxy; again after a loss
 reaching, awaiting          from a host and a port to a session, in time; waiting for a daemon
 futures                     future, within, batch, deadline
 introspection               what help() and completion show of them

@@ -24,9 +24,9 @@ from .errors import (
 )
 from .introspection import from_told
 from .keys import key_of
-from .lines import Line
 from .marks import METHOD, Entry, Interface
 from .reaching import Attempt, open_session, place
+from .reconnect import Reconnect
 from .session import Limits, Session
 from .workers import Pool
 
@@ -174,15 +174,15 @@ def connect(
         marks.table_of(interface)
     if ssl is not None:
         address = addresses.secured(address)
-    line = Line(lambda line, until: dial(address, options, line, until=until))
+    reconnect = Reconnect(lambda reconnect, until: dial(address, options, reconnect, until=until))
     attempt = Attempt(address, options.within)
-    session, number, found = line.connect()
+    session, number, found = reconnect.connect()
     try:
         source = described_by(interface, found, session, address, attempt)
     except BaseException:
         session.close()
         raise
-    home = line.home = proxy.Home(address, line.connect)
+    home = reconnect.home = proxy.Home(address, reconnect.connect)
     home.interface, home.session = found, session
     name = addresses.parse(address).name
     return proxy.own(found, Target(name, session.connection, number, float(timeout or 0.0), home), source)
@@ -216,25 +216,29 @@ def check(interface: type, found: Interface, session: Session) -> None:
 def home_of(address: str, timeout: float = 0.0) -> proxy.Home:
     """The home of a proxy that came from elsewhere: it connects with the key, and the context, of this process."""
     options = Options(timeout=timeout or None)
-    line = Line(lambda line, until: dial(address, options, line, until=until))
-    home = line.home = proxy.Home(address, line.connect)
+    reconnect = Reconnect(lambda reconnect, until: dial(address, options, reconnect, until=until))
+    home = reconnect.home = proxy.Home(address, reconnect.connect)
     return home
 
 
 def dial(
-    address: str, options: Options, line: Line | None = None, attempt: Attempt | None = None, until: float = 0.0
+    address: str,
+    options: Options,
+    reconnect: Reconnect | None = None,
+    attempt: Attempt | None = None,
+    until: float = 0.0,
 ) -> tuple[Session, int, Interface]:
     """A fresh connection to the daemon of an address; the object's number and interface there. Raises RmiError.
 
-    line: asks for a lease, and goes on with that of its last connection. attempt: that of which this is a part. until:
-    the deadline of a call for which it is made, or 0.
+    reconnect: asks for a lease, and goes on with that of its last connection. attempt: that of which this is a part.
+    until: the deadline of a call for which it is made, or 0.
     """
     attempt = attempt or Attempt(address, _seconds_until(until, options.within))
     wanted = addresses.parse(address)
     host, port, name, secured = find(wanted, options, attempt)
     session = reach(host, port, options, wanted.secured or secured, attempt)
     try:
-        resumed = () if line is None else (line.token or b"", line.held())
+        resumed = () if reconnect is None else (reconnect.token or b"", reconnect.held())
         lookup = _method(session, "lookup", LOOKUP)
         try:
             number, description, *lease = session.connection.call(lookup, (name, *resumed), None, attempt.until)
@@ -243,9 +247,9 @@ def dial(
             raise attempt.late(f"the daemon at {session.where} did not tell of its object") from None
         except (TypeError, ValueError) as error:
             raise BadFrame(f"{attempt.what}: {session.where} does not describe an object: {error}") from error
-        if line is not None:
-            session.line = line
-            line.began(session, *(lease or (b"", ())))
+        if reconnect is not None:
+            session.reconnect = reconnect
+            reconnect.began(session, *(lease or (b"", ())))
         return session, number, interface
     except BaseException:
         session.close()

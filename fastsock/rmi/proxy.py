@@ -340,7 +340,7 @@ class Held:
 
     def make(self, session: Any, interface: Interface) -> Proxy:
         """A proxy. When all its methods are collected too, the other end is told."""
-        home = Home(None, self._found_again if session.line is not None else None)
+        home = Home(None, self._found_again if session.reconnect is not None else None)
         home.session = session
         target = Target(interface.name, session.connection, self.number, 0.0, home)
         self.target = weakref.ref(target)
@@ -356,7 +356,7 @@ class Held:
 
     def _found_again(self, until: float) -> tuple[Any, int, Any]:
         session = self._references.session
-        found = session.line.again(self.number, until)
+        found = session.reconnect.again(self.number, until)
         if found is None:
             raise session.gone(None, False)
         return found  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ What is sent of a reference is a tuple: (HERE, number, its interface described) 
 registered elsewhere.
 
 Each end counts for each connection how often it sent an object. The other end tells how many it has let go, in batches,
-and all are gone when the connection ends, or when its lease is over (leases.py, lines.py).
+and all are gone when the connection ends, or when its lease is over (leases.py, reconnect.py).
 """
 
 from __future__ import annotations

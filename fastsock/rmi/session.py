@@ -131,7 +131,7 @@ class Session:
         self.begun = genuine.monotonic()
         self.served = False
         self.descriptor = -1  # that the pool watches
-        self.line: Any = None  # that makes a connection in its place (lines.py)
+        self.reconnect: Any = None  # that makes a connection in its place (reconnect.py)
         deliver_at_exit(sock)
 
     next_of = staticmethod(streams.next_of)
@@ -504,7 +504,7 @@ class Session:
         if connection.closing:
             return False
         connection.closing = True
-        if self.line is not None and self.line.token:
+        if self.reconnect is not None and self.reconnect.token:
             self.send(RELEASE, 0, (None,))  # no lease: this end does not come back
         self.send(GOODBYE, 0, ())
         return True

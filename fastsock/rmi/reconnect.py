@@ -1,7 +1,7 @@
 """The connections that one proxy makes, one after another: objects that go by reference are found again by the lease.
 
-The proxies of such objects have no address. They use the line of the connection by which they came: if the daemon still
-has their object when the line connects again, they go on.
+The proxies of such objects have no address. They use the Reconnect of the connection by which they came: if the daemon
+still has their object when that connects again, they go on.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Line:
+class Reconnect:
     """How a proxy is connected, and again after a loss.
 
-    dial: makes a connection. It is given the line and the time until which it may take, 0 for none, sets the line's
-    `token` and `number`, and returns what `connect` returns.
+    dial: makes a connection. It is given this object and the time until which it may take, 0 for none, sets
+    `token`, and returns what `connect` returns.
     """
 
-    def __init__(self, dial: Callable[[Line, float], tuple[Session, int, Interface]]) -> None:
+    def __init__(self, dial: Callable[[Reconnect, float], tuple[Session, int, Interface]]) -> None:
         self._dial = dial
         self._lock = RLock()
         self._forks = process.forks
