@@ -3,8 +3,8 @@
 The workers are ranks that were started with the master: all but the first under ``-m fastsock.mpj.futures``, or those
 of a communicator in an `MPICommExecutor`.
 
-executor, session, mapping    the executors, the tasks of each, and `map`
-crew, worker                  the workers: other ranks, or a thread where there are none
+executor, run, mapping        the executors, the tasks of each, and `map`
+worker_pool, worker           the workers: other ranks, or a thread where there are none
 wire, setup, script           the messages between master and workers, and their preparations
 aplus, gathering              futures that go on with functions, or are made of futures
 

@@ -7,7 +7,7 @@ import sys
 from ...xxdev import job
 from ..runner.aborting import run_command_line, set_abort_status
 from . import executor, script, worker
-from .crew import Ranks, ThisProcess
+from .worker_pool import Ranks, ThisProcess
 
 USAGE = """\
 usage: python -m mpi4py.futures app.py [arguments] | -m module [arguments] | -c code [arguments] | - [arguments]

@@ -10,10 +10,10 @@ from concurrent.futures import Executor, Future
 
 from ...system.patience import wait_for
 from . import script, worker
-from .crew import Ranks, ThisProcess
 from .mapping import Mapping
-from .session import Crew, Session
+from .run import Run, WorkerPool
 from .setup import Setup
+from .worker_pool import Ranks, ThisProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _TRUE, _FALSE = ("1", "y", "yes", "t", "true", "on"), ("0", "n", "no", "f", "fal
 # What is for workers that are started during the run; here they are there already.
 _OF_NEW_PROCESSES = ("python_exe", "python_args", "mpi_info", "service", "use_pkl5")
 
-shared: Crew | None = None
+shared: WorkerPool | None = None
 """The workers of all executors, under ``-m mpi4py.futures``."""
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+_runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
 NO_WORKERS = (
     "MPIPoolExecutor: no ranks were started as workers, and none can be started during the run, as there is no "
@@ -64,24 +64,24 @@ class MPIPoolExecutor(Mapping, Executor):
             raise ValueError("max_workers must be greater than 0")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
-        crew = kwargs.pop("_crew", None) or shared
+        pool = kwargs.pop("_workers", None) or shared
         if script.importing:
             raise RuntimeError(
                 "the main script makes an MPIPoolExecutor while a worker imports it: put what only the master should "
                 "do below `if __name__ == '__main__':`"
             )
-        if crew is None:
+        if pool is None:
             raise NotImplementedError(NO_WORKERS)
         _check_switch("MPI4PY_FUTURES_USE_PKL5")
         self._backoff = _backoff(kwargs.pop("backoff", None))
         for name in _OF_NEW_PROCESSES:
             kwargs.pop(name, None)
-        self._crew: Crew = crew
+        self._workers: WorkerPool = pool
         self._options = {"initializer": initializer, "initargs": tuple(initargs), **kwargs}
         unknown = set(kwargs) - set(Setup.OPTIONS)
         if unknown:
             raise TypeError(f"MPIPoolExecutor: unexpected argument {unknown.pop()!r}")
-        self._pool: Session | None = None
+        self._run: Run | None = None
         self._shutdown = False
         self._lock = threading.RLock()
 
@@ -91,7 +91,7 @@ class MPIPoolExecutor(Mapping, Executor):
         with self._lock:
             if self._shutdown:
                 return 0
-            return self._crew.size if self._pool is None else self._pool.size
+            return self._workers.size if self._run is None else self._run.size
 
     _max_workers = num_workers
 
@@ -101,20 +101,20 @@ class MPIPoolExecutor(Mapping, Executor):
         Raises RuntimeError after shutdown.
         """
         with self._lock:
-            session = self._begin("bootup")
+            run = self._begin("bootup")
         if wait:
-            wait_for(session.event.wait)
+            wait_for(run.event.wait)
         return self
 
-    def _begin(self, what: str) -> Session:
+    def _begin(self, what: str) -> Run:
         if self._shutdown:
             raise RuntimeError(f"cannot {what} after shutdown")
-        if self._pool is None:
+        if self._run is None:
             script.alias()
-            self._pool = Session(self._crew, Setup(**self._options), self._backoff)
-            _sessions.add(self._pool)
-            weakref.finalize(self, self._pool.stop).atexit = False
-        return self._pool
+            self._run = Run(self._workers, Setup(**self._options), self._backoff)
+            _runs.add(self._run)
+            weakref.finalize(self, self._run.stop).atexit = False
+        return self._run
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have a worker call a function; return the future of its result.
@@ -128,15 +128,15 @@ class MPIPoolExecutor(Mapping, Executor):
         """Take no further calls; `wait` until all are done. `cancel_futures`: those that no worker has begun."""
         with self._lock:
             self._shutdown = True
-            session = self._pool
-        if session is None:
+            run = self._run
+        if run is None:
             return
         if cancel_futures:
-            session.cancel()
-        session.stop()
+            run.cancel()
+        run.stop()
         if wait:
-            session.join()
-            self._pool = None
+            run.join()
+            self._run = None
 
 
 def _backoff(told: float | None) -> float:
@@ -169,7 +169,7 @@ class MPICommExecutor:
         if not 0 <= root < comm.Get_size():
             raise ValueError(f"MPICommExecutor: no root {root} among {comm.Get_size()} ranks")
         self._comm, self._root, self._options = comm, root, kwargs
-        self._crew: Crew | None = None
+        self._workers: WorkerPool | None = None
         self._entered = False
         self._between: tuple[Any, Any] | None = None
 
@@ -182,17 +182,17 @@ class MPICommExecutor:
             raise RuntimeError("MPICommExecutor: entered twice")
         self._entered = True
         if self._comm.Get_size() == 1:
-            self._crew = ThisProcess(self._comm)
+            self._workers = ThisProcess(self._comm)
         elif shared is not None:
-            self._crew = shared
+            self._workers = shared
         else:
             self._between = between, workers = split(self._comm, self._root)
             if workers:
                 worker.serve(between, workers)
                 return None
-            self._crew = Ranks(between, imports=False)
+            self._workers = Ranks(between, imports=False)
         # not kept here: a program may delete it, which ends it
-        executor = MPIPoolExecutor(_crew=self._crew, **self._options)
+        executor = MPIPoolExecutor(_workers=self._workers, **self._options)
         self._end = weakref.WeakMethod(executor.shutdown)
         return executor
 
@@ -201,14 +201,14 @@ class MPICommExecutor:
     ) -> None:
         """Wait for all tasks, and send the workers home."""
         self._entered = False
-        if self._crew is not None:
+        if self._workers is not None:
             shutdown = self._end()
             if shutdown is not None:
                 shutdown(wait=True)
-            if self._crew is not shared:
-                finish(self._crew)
-                self._crew.stop()
-            self._crew = None
+            if self._workers is not shared:
+                finish(self._workers)
+                self._workers.stop()
+            self._workers = None
         if self._between is not None:
             for comm in self._between:
                 if comm:
@@ -229,9 +229,9 @@ def split(comm: Any, root: int) -> tuple[Any, Any]:
     return between, part
 
 
-def finish(crew: Crew) -> None:
+def finish(pool: WorkerPool) -> None:
     """Wait for all tasks of workers."""
-    for session in list(_sessions):
-        if session.crew is crew:
-            session.stop()
-            session.join()
+    for run in list(_runs):
+        if run.pool is pool:
+            run.stop()
+            run.join()

@@ -53,21 +53,21 @@ class Queue:
                 future.set_running_or_notify_cancel()
 
 
-class Crew:
-    """Some workers, shared by the sessions that begin with them."""
+class WorkerPool:
+    """Some workers, shared by the runs that begin with them."""
 
     size: int
 
-    def begin(self, session: Session) -> Work:
-        """Set the workers up for a session."""
+    def begin(self, run: Run) -> Work:
+        """Set the workers up for a run."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """No session will begin any more."""
+        """No run will begin any more."""
 
 
 class Work:
-    """What one session has its workers do; used by its thread only."""
+    """What one run has its workers do; used by its thread only."""
 
     busy: Any  # true while there is something under way
 
@@ -80,11 +80,11 @@ class Work:
         raise NotImplementedError
 
 
-class Session:
+class Run:
     """One executor's tasks and thread; they begin at once. `event` is set when all workers are set up, or cannot be."""
 
-    def __init__(self, crew: Crew, setup: Setup, backoff: float) -> None:
-        self.crew = crew
+    def __init__(self, pool: WorkerPool, setup: Setup, backoff: float) -> None:
+        self.pool = pool
         self.setup = setup
         self.number = next(_numbers) % wire.MOST
         self.queue = Queue()
@@ -100,7 +100,7 @@ class Session:
     @property
     def size(self) -> int:
         """How many workers there are."""
-        return 0 if self.broken else self.crew.size
+        return 0 if self.broken else self.pool.size
 
     def add(self, task: Task) -> Future[Any]:
         """Hands over a call; returns its future. Raises BrokenExecutor."""
@@ -129,7 +129,7 @@ class Session:
     # ---- its thread ----
 
     def _run(self) -> None:
-        work = self.crew.begin(self)
+        work = self.pool.begin(self)
         pause = _SHORT_S
         try:
             while not (self._stopping and not self.queue and not work.busy):
@@ -147,7 +147,7 @@ class Session:
             self.event.set()
 
     def breaks(self, reason: str) -> None:
-        """No task of this session can be done any more."""
+        """No task of this run can be done any more."""
         self.broken = reason
         self._fail_all()
 

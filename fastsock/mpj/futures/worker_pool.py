@@ -8,7 +8,7 @@ from collections import deque
 from ..constants import ANY_SOURCE
 from ..messages.status import Status
 from . import wire, worker
-from .session import Crew, Session, Work
+from .run import Run, Work, WorkerPool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # ---- ranks ----
 
 
-class Ranks(Crew):
+class Ranks(WorkerPool):
     """The ranks at the other end of an intercommunicator."""
 
     def __init__(self, between: Any, *, imports: bool) -> None:
@@ -30,9 +30,9 @@ class Ranks(Crew):
         self._idle = deque(range(self.size))
         self._lock = threading.Lock()
 
-    def begin(self, session: Session) -> Work:
-        """Set the workers up for a session."""
-        return _RankWork(self, session)
+    def begin(self, run: Run) -> Work:
+        """Set the workers up for a run."""
+        return _RankWork(self, run)
 
     def take(self, among: set[int]) -> int | None:
         """Returns an idle worker. Nobody else gets it until it is given back."""
@@ -61,37 +61,37 @@ class Ranks(Crew):
 
 
 class _RankWork(Work):
-    def __init__(self, crew: Ranks, session: Session) -> None:
-        self.crew, self.session, self.comm = crew, session, crew.comm
+    def __init__(self, pool: Ranks, run: Run) -> None:
+        self.pool, self.run, self.comm = pool, run, pool.comm
         self.ready: set[int] = set()
         self.expected: set[int] = set()  # these have not said yet that they are ready
         self.running: dict[int, Future[Any]] = {}
-        setup = session.setup
-        if not crew.imports:
+        setup = run.setup
+        if not pool.imports:
             setup.script = None
         try:
-            for which in range(crew.size):
-                self.comm.send(setup, which, wire.tag(session.number, wire.SETUP))
+            for which in range(pool.size):
+                self.comm.send(setup, which, wire.tag(run.number, wire.SETUP))
                 self.expected.add(which)
         except Exception as error:  # an initializer that cannot be pickled
-            session.breaks(f"the workers cannot be set up: {error!r}")
-            session.event.set()
+            run.breaks(f"the workers cannot be set up: {error!r}")
+            run.event.set()
 
     @property
     def busy(self) -> bool:
         return bool(self.running or self.expected)
 
     def wants_more(self) -> bool:
-        return self.crew.any_idle(self.ready)
+        return self.pool.any_idle(self.ready)
 
     def step(self) -> bool:
         did = False
         status = Status()
-        while self.comm.iprobe(ANY_SOURCE, self.session.number, status):
+        while self.comm.iprobe(ANY_SOURCE, self.run.number, status):
             self._answer(status.source)
             did = True
-        while self.session.queue and self.session.broken is None:
-            which = self.crew.take(self.ready)
+        while self.run.queue and self.run.broken is None:
+            which = self.pool.take(self.ready)
             if which is None:
                 break
             self._give(which)
@@ -100,17 +100,17 @@ class _RankWork(Work):
 
     def _give(self, which: int) -> None:
         try:
-            future, task = self.session.queue.pop()
+            future, task = self.run.queue.pop()
         except LookupError:  # cancelled meanwhile
-            self.crew.give_back(which)
+            self.pool.give_back(which)
             return
         if not future.set_running_or_notify_cancel():
-            self.crew.give_back(which)
+            self.pool.give_back(which)
             return
         try:
-            self.comm.send(task, which, wire.tag(self.session.number, wire.TASK))
+            self.comm.send(task, which, wire.tag(self.run.number, wire.TASK))
         except Exception as error:
-            self.crew.give_back(which)
+            self.pool.give_back(which)
             future.set_exception(error)
             return
         self.running[which] = future
@@ -118,7 +118,7 @@ class _RankWork(Work):
     def _answer(self, which: int) -> None:
         future = None if which in self.expected else self.running.pop(which)
         try:
-            well, value = self.comm.recv(None, which, self.session.number)
+            well, value = self.comm.recv(None, which, self.run.number)
         except Exception as error:  # the result cannot be made anew here
             well, value = False, wire.failure(error)
         if future is None:
@@ -126,11 +126,11 @@ class _RankWork(Work):
             if well:
                 self.ready.add(which)
             else:
-                self.session.breaks(f"an initializer failed in worker {which}: {wire.raised(value)!r}")
+                self.run.breaks(f"an initializer failed in worker {which}: {wire.raised(value)!r}")
             if not self.expected or not well:
-                self.session.event.set()
+                self.run.event.set()
             return
-        self.crew.give_back(which)
+        self.pool.give_back(which)
         if well:
             future.set_result(value)
         else:
@@ -140,8 +140,8 @@ class _RankWork(Work):
 # ---- a thread ----
 
 
-class ThisProcess(Crew):
-    """No ranks: a session executes its tasks in its own thread."""
+class ThisProcess(WorkerPool):
+    """No ranks: a run executes its tasks in its own thread."""
 
     size = 1
 
@@ -149,31 +149,31 @@ class ThisProcess(Crew):
         """`comm`: what tasks get as the communicator of the workers."""
         self.comm = comm
 
-    def begin(self, session: Session) -> Work:
-        """Set the workers up for a session."""
-        return _ThreadWork(self, session)
+    def begin(self, run: Run) -> Work:
+        """Set the workers up for a run."""
+        return _ThreadWork(self, run)
 
 
 class _ThreadWork(Work):
     busy = False
 
-    def __init__(self, crew: ThisProcess, session: Session) -> None:
-        self.session = session
-        worker.local.comm = crew.comm
-        setup = session.setup
+    def __init__(self, pool: ThisProcess, run: Run) -> None:
+        self.run = run
+        worker.local.comm = pool.comm
+        setup = run.setup
         setup.script = None
         try:
             worker.set_up(setup)
         except BaseException as error:
-            session.breaks(f"an initializer failed: {error!r}")
-        session.event.set()
+            run.breaks(f"an initializer failed: {error!r}")
+        run.event.set()
 
     def wants_more(self) -> bool:
         return True
 
     def step(self) -> bool:
         try:
-            future, (function, arguments, named) = self.session.queue.pop()
+            future, (function, arguments, named) = self.run.queue.pop()
         except LookupError:
             return False
         if future.set_running_or_notify_cancel():
