@@ -32,7 +32,7 @@ addresses, keys, hello      names on this host, the user's key, its proof; secur
 _codec, values              values to bytes and back, and the classes that are registered
 unregistered, derived       the classes that travel though nobody registered them; subclasses of plain classes
 libraries, refusals         what travels of the libraries; what is said of a value that cannot travel
-marks, frames, errors       what can be called, how a frame looks, what can go wrong
+interfaces, frames, errors  what can be called, how a frame looks, what can go wrong
 
 Each file stands on those below it. Above the socket class; nothing in fastsock imports it. Tests: tests/rmi.
 """
@@ -62,7 +62,7 @@ from .errors import (
     VersionMismatch,
 )
 from .futures import Future, Result, batch, deadline, future, within
-from .marks import HiddenMethodsWarning, Remote, expose, idempotent, oneway
+from .interfaces import HiddenMethodsWarning, Remote, expose, idempotent, oneway
 from .proxy import close, closing
 from .references import callback, reference
 from .session import Limits

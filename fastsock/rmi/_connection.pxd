@@ -15,7 +15,7 @@ cdef enum:
     COUNT_MASK = 0xFFFFFF
     MOST_UNHEEDED = 1 << 20  # bytes sent by who waits for nothing, before it looks at what came
     MOST_ITEMS = 32  # of a stream that are taken before the first of them is given
-    IS_ONEWAY = 2  # as ONEWAY of marks.py
+    IS_ONEWAY = 2  # as ONEWAY of interfaces.py
 
 
 @cython.final

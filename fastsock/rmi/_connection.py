@@ -66,7 +66,7 @@ if not cython.compiled:
         ONEWAY,
         RESULT,
     )
-    from fastsock.rmi.marks import ONEWAY as IS_ONEWAY
+    from fastsock.rmi.interfaces import ONEWAY as IS_ONEWAY
 
     COUNT_MASK = 0xFFFFFF
     MOST_UNHEEDED = 1 << 20  # bytes sent by who waits for nothing, before it looks at what came

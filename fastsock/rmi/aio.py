@@ -28,10 +28,10 @@ from .awaiting import Waiting
 from .connecting import Options, described_by, dial
 from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
+from .interfaces import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
+from .interfaces import ONEWAY as IS_ONEWAY
 from .introspection import Description
 from .loops import call_in
-from .marks import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
-from .marks import ONEWAY as IS_ONEWAY
 from .reaching import Attempt
 from .session import Limits, Session
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .. import config
 from ..system.genuine import genuine
-from . import addresses, marks, proxy
+from . import addresses, interfaces, proxy
 from ._connection import Method, Target
 from ._records import current
 from .errors import (
@@ -22,9 +22,9 @@ from .errors import (
     UnknownMethod,
     UnknownObject,
 )
+from .interfaces import METHOD, Entry, Interface
 from .introspection import from_told
 from .keys import key_of
-from .marks import METHOD, Entry, Interface
 from .reaching import Attempt, open_session, place
 from .reconnect import Reconnect
 from .session import Limits, Session
@@ -171,7 +171,7 @@ def connect(
     """
     options = Options(key, limits, trust, ssl, timeout)
     if interface is not None:
-        marks.table_of(interface)
+        interfaces.table_of(interface)
     if ssl is not None:
         address = addresses.secured(address)
     reconnect = Reconnect(lambda reconnect, until: dial(address, options, reconnect, until=until))
@@ -206,7 +206,7 @@ def described_by(interface: Any, found: Interface, session: Session, address: st
 
 def check(interface: type, found: Interface, session: Session) -> None:
     """Raises UnknownMethod where the object does not expose all that the interface lists."""
-    for entry in marks.table_of(interface).entries:
+    for entry in interfaces.table_of(interface).entries:
         if (entry.name, entry.kind) not in found.numbers:
             raise UnknownMethod(
                 f"{found.name} at {session.where} exposes no {entry.name}, which {interface.__name__} lists"
@@ -242,7 +242,7 @@ def dial(
         lookup = _method(session, "lookup", LOOKUP)
         try:
             number, description, *lease = session.connection.call(lookup, (name, *resumed), None, attempt.until)
-            interface = marks.from_description(description)
+            interface = interfaces.from_description(description)
         except CallTimeout:
             raise attempt.late(f"the daemon at {session.where} did not tell of its object") from None
         except (TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ._records import WAITS, Entry
-from .marks import (
+from .interfaces import (
     ASYNC,
     GETTER,
     METHOD,

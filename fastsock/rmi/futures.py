@@ -20,9 +20,9 @@ from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
 from .errors import CallTimeout, UnknownMethod
 from .frames import BATCH, CALL, FREE, LASTING, ONEWAY
+from .interfaces import METHOD, table_of
+from .interfaces import ONEWAY as IS_ONEWAY
 from .interrupts import interrupted
-from .marks import METHOD, table_of
-from .marks import ONEWAY as IS_ONEWAY
 from .session import log
 from .timers import Timer
 

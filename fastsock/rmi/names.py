@@ -20,7 +20,7 @@ from ._records import current
 from .connecting import NAMES
 from .daemon import Daemon
 from .errors import RmiError, UnknownObject
-from .marks import expose
+from .interfaces import expose
 
 PORT = 6226  # IANA has assigned it to nobody
 

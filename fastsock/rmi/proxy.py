@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 from ._connection import Connection, Method, Target
 from ._records import process
 from .errors import LostPeer, UnknownMethod, VersionMismatch
+from .interfaces import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface
+from .interfaces import ONEWAY as IS_ONEWAY
 from .introspection import Description, Member, with_self
-from .marks import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface
-from .marks import ONEWAY as IS_ONEWAY
 
 _NEVER = frozenset(("_rmi_target", "_rmi_interface"))
 _Typed = TypeVar("_Typed")
@@ -139,7 +139,7 @@ class Proxy:
 def named(address: str, interface: Any, timeout: float = 0.0) -> Proxy:
     """A proxy that connects at its first call."""
     from .connecting import home_of  # circle: references travel by connections, and these are made of references
-    from .marks import from_description
+    from .interfaces import from_description
 
     if not isinstance(interface, Interface):
         interface = from_description(interface)

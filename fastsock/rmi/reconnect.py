@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._records import process
 
 if TYPE_CHECKING:
-    from .marks import Interface
+    from .interfaces import Interface
     from .session import Session
 
 

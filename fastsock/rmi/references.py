@@ -19,7 +19,7 @@ from . import proxy as proxies
 from .errors import BadFrame, LimitExceeded, UnknownObject
 from .exported import Exported, exported, exported_function
 from .frames import FIRST_OBJECT, MOST_OBJECTS, RELEASE
-from .marks import from_description, interface_of, is_exposed
+from .interfaces import from_description, interface_of, is_exposed
 
 HERE, THERE, NAMED = 0, 1, 2
 

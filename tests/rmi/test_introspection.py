@@ -14,7 +14,7 @@ import pytest
 
 from fastsock import rmi
 from fastsock.rmi import aio, daemon
-from fastsock.rmi.marks import Interface
+from fastsock.rmi.interfaces import Interface
 from fastsock.testing.process import FarProcess
 
 from .conftest import fresh_name

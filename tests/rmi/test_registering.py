@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import marks
+from fastsock.rmi import interfaces
 
 from .conftest import fresh_name
 
@@ -138,7 +138,7 @@ def test_private_names_are_never_exposed():
             @rmi.expose
             def _hidden(self): ...
 
-    assert [entry.name for entry in marks.interface_of(Visits).entries] == ["visit"]
+    assert [entry.name for entry in interfaces.interface_of(Visits).entries] == ["visit"]
 
 
 def test_a_name_belongs_to_one_daemon():
