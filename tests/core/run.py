@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 MODES = ("plain", "asan", "tsan", "fuzz")
 # of the full amount of work, full run and short run; a sanitizer makes everything slower
 SCALE = {"plain": (1.0, 0.3), "asan": (0.5, 0.1), "tsan": (0.3, 0.05)}
-FUZZ_SECONDS = (300, 15)
+FUZZ_SECONDS = (300, 10)
 TARGETS = (
     "active/fuzz_active",
     "registered/fuzz_words",

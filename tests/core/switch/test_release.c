@@ -376,6 +376,7 @@ static void send_and_go(struct pair *pair, uint64_t total, uint64_t salt, enum a
     char byte;
     pair_close(pair, 0);
     traffic_send(&out);
+    CHECK_EQUAL(out.error, 0);
     if (then == SHUTS) CHECK_EQUAL(fs_leave_shutdown(pair->end[1], pair->fd[1], SHUT_WR), 0);
     if (then == CLOSES) pair_close(pair, 1);
     if (then == EXITS) exit(0);
@@ -406,8 +407,11 @@ static void run_processes(uint64_t salt)
             released = 1;
         }
         size_t size = random_size(&random, sizeof block);
+        errno = 0;
         ssize_t part = released ? recv(pair.fd[0], block, size, 0) : pair_receive(&pair, &waiter, block, size, 0);
-        CHECK(part > 0);
+        if (part <= 0)
+            fail(__FILE__, __LINE__, "%zd (errno %d) at byte %lu of %lu, %s, the other process: %d, salt %lu", part,
+                 errno, got, total, released ? "released" : "by ring", then, salt);
         stream_check(1, got, block, (size_t)part);
         got += (uint64_t)part;
     }
