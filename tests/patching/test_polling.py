@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import select
 import selectors
 import socket
@@ -278,6 +279,32 @@ def test_one_shot_is_told_once(installed_pair, epoll):
         installed_pair.near.recv(1)
         epoll.modify(number, select.EPOLLIN | select.EPOLLONESHOT)
         assert epoll.poll(0) == []
+
+
+def test_who_arms_a_number_anew_is_told_while_another_thread_hears_of_what_was_read(installed_pair, epoll):
+    near, far = installed_pair.near, installed_pair.far
+    _converse(installed_pair, _epoll(near))
+    number, told = near.fileno(), queue.SimpleQueue()
+    epoll.register(number, select.EPOLLONESHOT)
+
+    def hear():
+        while not is_over.is_set():
+            for _, events in epoll.poll(0.1):
+                told.put(events)
+
+    is_over, thread = threading.Event(), threading.Thread(target=hear)
+    thread.start()
+    try:
+        for _ in range(3000):
+            epoll.modify(number, select.EPOLLIN | select.EPOLLONESHOT)
+            far.sendall(b"x")
+            assert near.recv(1) == b"x"
+            epoll.modify(number, select.EPOLLIN | select.EPOLLOUT | select.EPOLLONESHOT)
+            while not told.get(timeout=LONG) & select.EPOLLOUT:
+                pass
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def test_no_more_than_asked_for_are_told(installed_maker, epoll):

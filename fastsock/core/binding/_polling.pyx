@@ -27,6 +27,8 @@ from fastsock.core.binding.stream cimport FS_AT_ONCE
 from fastsock.core.binding.switch cimport FS_POLLED_MOST, fs_loop, fs_polled, fs_poller
 
 import select as _select
+from _thread import RLock
+from os import register_at_fork
 
 cdef object standard_epoll = _select.epoll, standard_poll = _select.poll, standard_select = _select.select
 cdef object standard_poll_type = type(standard_poll())
@@ -117,6 +119,13 @@ cdef int number_of(object file) except -1:
         return PyObject_AsFileDescriptor(file)
     finally:
         end_asking()
+
+
+# ---- what is registered ----
+
+# The kernel's call and what is noted of it are one step: a thread that arms a number again takes no newer mask back.
+cdef object registering = RLock()
+register_at_fork(after_in_child=registering._at_fork_reinit)
 
 
 # ---- what a wait is made of ----
@@ -222,20 +231,23 @@ cdef class epoll:
     def register(self, fd, eventmask=EVERYTHING):
         """As select.epoll.register()."""
         cdef int number = number_of(fd)
-        self.own.register(number, eventmask)
-        self.note(number, eventmask)
+        with registering:
+            self.own.register(number, eventmask)
+            self.note(number, eventmask)
 
     def modify(self, fd, eventmask):
         """As select.epoll.modify()."""
         cdef int number = number_of(fd)
-        self.own.modify(number, eventmask)
-        self.note(number, eventmask)
+        with registering:
+            self.own.modify(number, eventmask)
+            self.note(number, eventmask)
 
     def unregister(self, fd):
         """As select.epoll.unregister()."""
         cdef int number = number_of(fd)
-        self.forget(number)
-        self.own.unregister(number)
+        with registering:
+            self.forget(number)
+            self.own.unregister(number)
 
     def poll(self, timeout=None, maxevents=-1):
         """As select.epoll.poll()."""
@@ -467,7 +479,7 @@ cdef class epoll:
                     events &= ~READABLE
                     if not events:
                         if mask & ONE_SHOT:
-                            self.arm_again(number, mask)
+                            self.arm_again(number)
                         continue
                     event = (number, events)
             kept.append(event)
@@ -478,17 +490,16 @@ cdef class epoll:
         self.heard_of(number)
         return stale
 
-    cdef int arm_again(self, int number, uint32_t mask) except -1:
+    cdef int arm_again(self, int number) except -1:
         """The kernel has told it once, and tells no more."""
-        while True:
-            try:
-                self.own.modify(number, mask)
-            except (OSError, ValueError):
-                return 0  # closed meanwhile
-            now = self.masks.get(number)
-            if now is None or now == mask:
-                return 0
-            mask = now
+        with registering:
+            mask = self.masks.get(number)
+            if mask is not None:
+                try:
+                    self.own.modify(number, mask)
+                except (OSError, ValueError):
+                    pass  # closed meanwhile
+        return 0
 
 
 cdef list together(list found, list told):
