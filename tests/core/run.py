@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODES = ("plain", "asan", "tsan", "fuzz")
 # of the full amount of work, full run and short run; a sanitizer makes everything slower
 SCALE = {"plain": (1.0, 0.3), "asan": (0.5, 0.1), "tsan": (0.3, 0.05)}
-FUZZ_SECONDS = (300, 10)
+FUZZ_SECONDS = (300, 15)
 TARGETS = (
     "active/fuzz_active",
     "registered/fuzz_words",
@@ -100,38 +101,44 @@ def sow(name: str, corpus: Path) -> None:
                 (corpus / f"seed-{place}-{kind}-{length}").write_bytes(seed)
 
 
+def fuzz(target: Path, path: str, seconds: int) -> subprocess.CompletedProcess[str]:
+    name = Path(path).name
+    corpus = target / f"corpus_{name}"
+    corpus.mkdir(exist_ok=True)
+    sow(name, corpus)
+    command = [
+        str(target / path),
+        f"-max_total_time={seconds}",
+        "-max_len=2000",
+        "-timeout=10",
+        "-print_final_stats=0",
+        "-verbosity=0",
+        f"-artifact_prefix={target}/{name}-",
+        str(corpus),
+    ]
+    return subprocess.run(
+        command,
+        env={**OPTIONS, **os.environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
 def run_fuzz(folder: Path, short: bool, tally: Tally) -> None:
     if not shutil.which("clang"):
         print("fuzz: no clang here, skipped")
         return
     target = build("fuzz", folder)
-    for path in TARGETS:
-        name = Path(path).name
-        corpus = target / f"corpus_{name}"
-        corpus.mkdir(exist_ok=True)
-        sow(name, corpus)
-        command = [
-            str(target / path),
-            f"-max_total_time={FUZZ_SECONDS[short]}",
-            "-max_len=2000",
-            "-timeout=10",
-            "-print_final_stats=0",
-            "-verbosity=0",
-            f"-artifact_prefix={target}/{name}-",
-            str(corpus),
-        ]
-        result = subprocess.run(
-            command,
-            env={**OPTIONS, **os.environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        good = result.returncode == 0
-        print(f"{name:<64} {'passed' if good else 'FAILED'} ({FUZZ_SECONDS[short]} s)")
-        print("".join(line + "\n" for line in result.stdout.splitlines() if line.startswith("reached: ")), end="")
-        tally.add("fuzz", name, good, result.stdout[-6000:])
+    seconds = FUZZ_SECONDS[short]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for path, result in zip(TARGETS, pool.map(lambda path: fuzz(target, path, seconds), TARGETS), strict=True):
+            name, good = Path(path).name, result.returncode == 0
+            print(f"{name:<64} {'passed' if good else 'FAILED'} ({seconds} s)")
+            reached = [line for line in result.stdout.splitlines() if line.startswith("reached: ")]
+            print("".join(line + "\n" for line in reached), end="", flush=True)
+            tally.add("fuzz", name, good, result.stdout[-6000:])
 
 
 def default_folder() -> Path:

@@ -13,9 +13,9 @@ pytest.importorskip("fastsock.core.binding._core")
 
 def run(name, ranks, device="iodev"):
     program = Path(__file__).with_name(name)
-    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "60"]
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "100"]
     command.append(str(program))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
