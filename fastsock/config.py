@@ -228,6 +228,7 @@ class Settings(Checked):
     failover: str
     rdma_rendezvous: str
     stats: str | None
+    shown: bool
     trace: bool
     upgrade_after: int | None
     _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
@@ -246,6 +247,7 @@ class Settings(Checked):
         "failover",
         "rdma_rendezvous",
         "stats",
+        "shown",
         "trace",
         "upgrade_after",
     )
@@ -266,6 +268,7 @@ class Settings(Checked):
         failover: str = "error",
         rdma_rendezvous: str = "write",
         stats: str | None = None,
+        shown: bool | str = True,
         trace: bool | str = False,
         upgrade_after: int | str | None = None,
     ) -> None:
@@ -282,6 +285,7 @@ class Settings(Checked):
         _set(self, "failover", choice("failover", failover, FAILOVER))
         _set(self, "rdma_rendezvous", choice("rdma_rendezvous", rdma_rendezvous, RENDEZVOUS))
         _set(self, "stats", stats or None)
+        _set(self, "shown", flag("shown", shown))
         _set(self, "trace", flag("trace", trace))
         _set(self, "upgrade_after", _calls("upgrade_after", upgrade_after))
         # a rule may name more than the default, which leaves these out for whoever did not ask
@@ -565,6 +569,7 @@ _VARIABLES = {
     "FASTSOCK_FAILOVER": "failover",
     "FASTSOCK_RDMA_RENDEZVOUS": "rdma_rendezvous",
     "FASTSOCK_STATS": "stats",
+    "FASTSOCK_SHOWN": "shown",
     "FASTSOCK_TRACE": "trace",
     "FASTSOCK_UPGRADE_AFTER": "upgrade_after",
 }

@@ -298,6 +298,7 @@ def _obey() -> None:
         length=2**64 - 1,
         ring_bytes=settings.ring_bytes,
         any_user=settings.peers == "any",
+        hides=not settings.shown,
         spin_us=settings.spin_us,
         direct_min=settings.direct_min,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ROLES = ("unknown", "connect", "accept")
 _OWNED, _OFFERED, _ATTACHED = 3, 4, 5
-_SILENT = "it has not looked for its other end: it is young, or a setting or a rule keeps it on TCP"
+_SILENT = "it is young, a setting or a rule keeps it on TCP, or its process shows nothing"
 
 
 @dataclasses.dataclass

@@ -11,6 +11,8 @@ import pytest
 from ..preload import compiled
 from .talkers import PLAIN, RUN, rows_of, talking, top
 
+LAUNCHER = [sys.executable, "-m", "fastsock.launcher"]
+CLASS = [sys.executable, "-c", "import sys, fastsock; fastsock.install(); exec(sys.argv[2])"]
 TOP = [sys.executable, "-m", "fastsock", "top"]
 
 
@@ -56,6 +58,17 @@ def test_why_a_connection_stays_on_tcp():
     assert (row["carrier"], row["detail"]) == ("tcp", "nobody was found at the other end")
     assert row["messages_out"] is None
     assert row["bytes_out_rate"] > 0
+
+
+@compiled.needs_library
+@pytest.mark.parametrize("run", [RUN, LAUNCHER, CLASS], ids=["command", "launcher", "class"])
+def test_a_process_that_wants_it_makes_no_file(run):
+    with talking(ask_by=["env", "FASTSOCK_SHOWN=0", *run]) as (server, client):
+        (far,) = rows_of(server)
+        (near,) = rows_of(client)
+        there = {name.partition("-")[0] for name in os.listdir(f"/dev/shm/fastsock-{os.geteuid()}")}
+    assert (far["carrier"], near["carrier"]) == ("shm", "tcp")
+    assert str(server.pid) in there and str(client.pid) not in there
 
 
 @compiled.needs_library

@@ -332,11 +332,11 @@ def keep_closed(bint all_of_them):
 
 # ---- when the two ends look for each other ----
 
-def set_candidates(*, bint never, bint learns, uint32_t calls, uint64_t length, uint32_t ring_bytes, bint any_user, double spin_us,
-                   size_t direct_min):
+def set_candidates(*, bint never, bint learns, uint32_t calls, uint64_t length, uint32_t ring_bytes, bint any_user, bint hides,
+                   double spin_us, size_t direct_min):
     """From how many calls, or bytes, of a direction on a connection looks for its other end. never: none does by itself.
 
-    learns: that goes by the lives of the last connections, and by no fixed number.
+    learns: that goes by the lives of the last connections, and by no fixed number. hides: `fastsock top` is shown nothing.
     """
     cdef fs_candidate_settings settings
     settings.never = never
@@ -345,6 +345,7 @@ def set_candidates(*, bint never, bint learns, uint32_t calls, uint64_t length, 
     settings.bytes = length
     settings.ring_bytes = ring_bytes
     settings.peers = FS_PEERS_ANY if any_user else FS_PEERS_OWN
+    settings.hides = hides
     settings.limits.spin_us = spin_us
     settings.limits.direct_min = direct_min
     settings.limits.peer = 0

@@ -145,6 +145,7 @@ cdef extern from "switch/candidates.h" nogil:
         int learns
         uint32_t ring_bytes
         int peers
+        int hides
         fs_limits limits
     void fs_candidates_set(const fs_candidate_settings *settings)
     void fs_candidate_never(fs_connection *connection)

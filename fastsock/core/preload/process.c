@@ -75,7 +75,7 @@ static int may_use_memory(const char *paths)
 static void begin(void)
 {
     const char *after = setting("FASTSOCK_UPGRADE_AFTER"), *peers = setting("FASTSOCK_PEERS"),
-               *installs = setting("FASTSOCK_INSTALL");
+               *installs = setting("FASTSOCK_INSTALL"), *shown = setting("FASTSOCK_SHOWN");
     if (fs_rules_read(setting("FASTSOCK_RESOLVED_RULES"), setting("FASTSOCK_CONFIG")) != 0)
         fs_memory_is_off = FS_MEMORY_LACKS_RULES;
     else if (!may_use_memory(setting("FASTSOCK_TRANSPORTS"))) fs_memory_is_off = FS_MEMORY_IS_LEFT_OUT;
@@ -86,6 +86,7 @@ static void begin(void)
         .bytes = UINT64_MAX,
         .ring_bytes = (uint32_t)number_in(setting("FASTSOCK_RING_BYTES"), 1 << 20),
         .peers = peers != NULL && strcmp(peers, "any") == 0 ? FS_PEERS_ANY : FS_PEERS_OWN,
+        .hides = shown != NULL && !is_yes(shown),
         .limits = {.spin_us = number_in(setting("FASTSOCK_SPIN_US"), 50),
                    .direct_min = (size_t)number_in(setting("FASTSOCK_DIRECT_MIN"), 64 << 10)},
     };

@@ -284,7 +284,8 @@ static void show(struct fs_candidate *candidate, const struct fs_connection *con
 {
     const struct fs_record *record = connection->record;
     struct fs_end *end = connection->end;
-    if (candidate->shown == NULL) candidate->shown = fs_shown_take(descriptor, atomic_load(&record->role));
+    if (candidate->shown == NULL && !settings().hides)
+        candidate->shown = fs_shown_take(descriptor, atomic_load(&record->role));
     if (candidate->shown == NULL) return;
     atomic_store(&candidate->shown->why, atomic_load(&candidate->why));
     atomic_store(&candidate->shown->state, fs_record_state(record));
