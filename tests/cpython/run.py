@@ -16,7 +16,6 @@ import concurrent.futures
 import json
 import os
 import shlex
-import signal
 import sys
 import time
 from pathlib import Path
@@ -180,8 +179,6 @@ def run(options: argparse.Namespace) -> tuple[list[match.Played], list[str]]:
 
 def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     started = time.monotonic()
     try:
         all_played, complaints = run(options)

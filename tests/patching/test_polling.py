@@ -7,6 +7,7 @@ import os
 import queue
 import select
 import selectors
+import signal
 import socket
 import threading
 import types
@@ -302,6 +303,30 @@ def test_who_arms_a_number_anew_is_told_while_another_thread_hears_of_what_was_r
             epoll.modify(number, select.EPOLLIN | select.EPOLLOUT | select.EPOLLONESHOT)
             while not told.get(timeout=LONG) & select.EPOLLOUT:
                 pass
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_a_forked_child_registers_while_a_thread_of_its_parent_does(installed_pair, epoll):
+    number = installed_pair.near.fileno()
+    epoll.register(number, select.EPOLLIN)
+
+    def register():
+        while not is_over.is_set():
+            epoll.modify(number, select.EPOLLIN)
+
+    is_over, thread = threading.Event(), threading.Thread(target=register)
+    thread.start()
+    try:
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(int(LONG))
+                with select.epoll() as own:
+                    own.register(number, select.EPOLLIN)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
     finally:
         is_over.set()
         thread.join()

@@ -336,7 +336,7 @@ def set_candidates(*, bint never, bint learns, uint32_t calls, uint64_t length, 
                    double spin_us, size_t direct_min):
     """From how many calls, or bytes, of a direction on a connection looks for its other end. never: none does by itself.
 
-    learns: that goes by the lives of the last connections, and by no fixed number. hides: `fastsock top` is shown nothing.
+    learns: that goes by the lives of the last connections, and by no fixed number. hides: no counts for `fastsock top`.
     """
     cdef fs_candidate_settings settings
     settings.never = never

@@ -21,7 +21,7 @@ struct fs_candidate_settings {
     int learns;          /* as lives.h says; `calls` and `bytes` do not count then */
     uint32_t ring_bytes; /* as of fs_segment_make() */
     enum fs_name_peers peers;
-    int hides;               /* `fastsock top` is shown nothing */
+    int hides;               /* no counts for `fastsock top` */
     struct fs_limits limits; /* of the end; its `peer` is not used */
 };
 

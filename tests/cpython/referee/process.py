@@ -15,6 +15,9 @@ from pathlib import Path
 
 from fastsock.launching.preloading import PRELOAD
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # A module whose tests hang or crash more often than this is given up.
 RESUMES = 12
 
