@@ -7,8 +7,8 @@ python bench/figures.py --run                           the same by full measure
                                                         each for kernels.json and model.jsonl if they are not there
 python bench/figures.py --large                         the same with the kernels' classes B and C too, which take hours
 
-What is there is not measured again, so a run that was stopped goes on. A figure goes to OUT/A-2.1.png. docs/figures.md
-says what the papers found and what is seen here. Needs matplotlib.
+What is there is not measured again, so a run that was stopped goes on. A figure goes to OUT/A-2.1.png.
+docs/explanation/figures.md says what the papers found and what is seen here. Needs matplotlib.
 """
 
 from __future__ import annotations

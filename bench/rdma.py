@@ -6,7 +6,7 @@ tests/lab/run -- python bench/rdma.py --turns 1 --sizes 8,64k --count 10        
 
 A socket's results count only where the device's own counter of packets moved, where the device has one. On a software
 device (SoftRoCE, soft iWARP) and under emulation no time is a figure of performance: read the ratios as a check that
-nothing is far off. Between two hosts: see docs/hardware.md.
+nothing is far off. Between two hosts: see docs/how-to/rdma.md.
 """
 
 from __future__ import annotations

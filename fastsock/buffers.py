@@ -11,7 +11,8 @@
     received.release()                               # gives it back
 
 A buffer is seen as items of one type at a time (TypedError), and goes away only when no view of it lives
-(ReferencedError). On other paths the same calls copy. The page docs/buffers.md has the rest. Needs the native core.
+(ReferencedError). On other paths the same calls copy. The page docs/reference/buffers.md has the rest. Needs
+the native core.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class Settings(Checked):
     """Every setting, checked. Times are microseconds (``*_us``) or milliseconds (``*_ms``), sizes are bytes.
 
     Numbers, sizes and flags may be given as text, as the environment does ("64K", "1"). Raises
-    ConfigError if a value cannot be used. docs/settings.md says what each setting does.
+    ConfigError if a value cannot be used. docs/reference/settings.md says what each setting does.
     """
 
     transports: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _NETWORK = "needs the network {} between two hosts; bench/between_hosts.py measures what a wire without RDMA carries"
-_DEVICE = "needs an RDMA device of hardware: run `python bench/rdma.py` there (docs/hardware.md)"
+_DEVICE = "needs an RDMA device of hardware: run `python bench/rdma.py` there (docs/how-to/rdma.md)"
 UNDRAWN = {
     **{f"A 3.{number}": _NETWORK.format(network) for numbers, network in (
         ((5, 6), "SCI"), ((7, 8), "Myrinet"), ((9, 10), "InfiniBand"), ((11, 12), "Gigabit Ethernet"),

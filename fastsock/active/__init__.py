@@ -14,7 +14,7 @@
         bundle.poll(None)                       # runs the handlers of what has come
 
 Elsewhere: `endpoint.map(0, "store", tag=7)`, `endpoint.request(0, 1, 20, 22)`, and poll() until the reply has come. The
-page docs/active-messages.md has the rest. Needs the native core.
+page docs/reference/active-messages.md has the rest. Needs the native core.
 
     bundle, endpoint       endpoints that are polled together; handlers, translation table, segment
     _connection            the path of each message, in parts that it lists; core/active has frames and credits

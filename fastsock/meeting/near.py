@@ -1,4 +1,4 @@
-"""Meetings with another process of this host, for a path that meets beside TCP (docs/writing-a-path.md).
+"""Meetings with another process of this host, for a path that meets beside TCP (docs/how-to/writing-a-path.md).
 
 A listener's presence says that fastsock listens at an address. A connecting end that finds it listens at a name made
 of both addresses, and then connects TCP. The accepting end connects back to that name, and says hello with what its

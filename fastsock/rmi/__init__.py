@@ -11,7 +11,7 @@
     store = rmi.connect("rmi:store", Store)             # in another one
     store.add(1, 2)
 
-docs/remote-calls.md tells the rest.
+docs/reference/remote-calls.md tells the rest.
 
 managers, pickled           multiprocessing.managers over fastsock's sockets; its connections
 names                       python -m fastsock.rmi.names: a name server

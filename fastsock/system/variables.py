@@ -1,7 +1,7 @@
 """The environment variables of all packages, and what is said of those that nobody knows.
 
-Each file reads its own. This list is the one place where all are named: docs/settings.md and every use in the source
-are compared with it by tests/system/test_variables.py. It imports nothing heavy, because every process reads it.
+Each file reads its own. This list is the one place where all are named: docs/reference/settings.md and every use in the
+source are compared with it by tests/system/test_variables.py. It imports nothing heavy, because every process reads it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def told_of(name: str) -> str:
     from difflib import get_close_matches
 
     nearest = get_close_matches(name[len(PREFIX) :], [known[len(PREFIX) :] for known in SETTINGS], 1)
-    advice = f"write {PREFIX}{nearest[0]}, if that is meant" if nearest else "docs/settings.md lists them"
+    advice = f"write {PREFIX}{nearest[0]}, if that is meant" if nearest else "docs/reference/settings.md lists them"
     return f"{name} is set, but is no setting of fastsock: {advice}"
 
 

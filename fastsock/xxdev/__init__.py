@@ -10,7 +10,7 @@
         print(device.recv(None, src=xxdev.ANY_SOURCE, tag=7).value)
     device.finish()
 
-docs/message-passing.md tells which device is for what, and how to write one.
+docs/explanation/message-passing.md tells which device is for what, and how to write one.
 
 Importing this package imports nothing else: the launcher of ranks starts with it.
 

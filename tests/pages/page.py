@@ -1,7 +1,8 @@
 """What a page shows: its blocks of code, and what comments of the page say of running them.
 
-Markdown is read by markdown-it-py: fenced blocks, and indented ones, are those of CommonMark. A comment above a block
-has one of these forms. It is not shown, but whoever edits the page sees it.
+Markdown is read by markdown-it-py, as the site reads it: fenced blocks, and indented ones, are those of CommonMark. A
+fence that begins with a brace is a directive of the site. A comment above a block has one of these forms. It is not
+shown, but whoever edits the page sees it.
 
     <!-- not run: REASON -->            the block is not run. What it names must be there all the same
     <!-- not run where WORD|WORD: REASON --> its lines with one of these words are not run
@@ -103,6 +104,8 @@ def read(path: Path, name: str = "") -> Page:
             notes += [_note(page, line, text) for text in COMMENT.findall(token.content)]
             notes = [note for note in notes if not _is_of_the_page(page, *note)]
         elif token.type in ("fence", "code_block"):
+            if token.info.startswith("{"):  # no code: a directive of the site
+                continue
             page.blocks.append(_block(page, line, token.info.strip(), token.content, notes))
             notes = []
         elif notes:

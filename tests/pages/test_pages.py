@@ -1,4 +1,4 @@
-"""Every block of code in README.md and docs/*.md runs, or the page has the reason why not. page.py says how."""
+"""Every block of code in README.md and docs/**/*.md runs, or the page has the reason why not. page.py says how."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastsock import core
 from .page import Block, Page, read
 from .running import ROOT, Run
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OWN = ("bench", "examples", "fastsock", "tests")
 PROGRAM = re.compile(r"python3? (?:-m (?P<module>[\w.]+)|(?P<file>[\w/]+\.py))")
 

@@ -1,4 +1,4 @@
-"""A path in pure Python, written by docs/writing-a-path.md. Its channels carry the bytes over the doorbell.
+"""A path in pure Python, written by docs/how-to/writing-a-path.md. Its channels carry the bytes over the doorbell.
 
 `test_python_path.py` puts this file into a copy of the package.
 """

@@ -1,4 +1,4 @@
-"""A path that is written only from docs/writing-a-path.md, its channel in pure Python, does all that a path does."""
+"""A path written only from docs/how-to/writing-a-path.md, its channel in pure Python, does all that a path does."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _changed(file: Path, before: str, after: str) -> None:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Of processes that find a copy of the package with the path entered, as docs/writing-a-path.md says."""
+    """Of processes that find a copy of the package with the path entered, as docs/how-to/writing-a-path.md says."""
     tree = tmp_path_factory.mktemp("tree")
     package = copy_of(FOLDER, tree, "*.c")
     shutil.copy(HERE / "python_path.py", package)

@@ -14,7 +14,7 @@ from fastsock.tcp import TcpTransport
 
 from ..helpers.paths import GAINING, PATHS, maker_of, preferring, taking
 
-LIMITS = Path(fastsock.__file__).parent.parent / "docs" / "limits.md"
+LIMITS = Path(fastsock.__file__).parent.parent / "docs" / "explanation" / "limits.md"
 
 
 @pytest.fixture(params=("plain", *PATHS, "gaining"))

@@ -140,7 +140,7 @@ def test_end_of_file(installed_pair):
         # Reset where the far end had not read TLS's session tickets.
         ends = [b"", "SSLEOFError 8", "ConnectionResetError ECONNRESET"]
         if installed_pair.maker.transport == "shm":
-            ends.append("BrokenPipeError EPIPE")  # of a recent OpenSSL, where a plain class closes: docs/limits.md
+            ends.append("BrokenPipeError EPIPE")  # where a plain class closes: docs/explanation/limits.md
         assert outcome(near.recv, 1) in ends
 
 

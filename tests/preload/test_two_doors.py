@@ -63,7 +63,7 @@ def test_tls_goes_by_memory(server: str, talker: str, certificate: Path, tmp_pat
 
 @pytest.mark.parametrize("after", [1, 3, 40])
 def test_forked_children_and_threads_use_both(after: int, tmp_path: Path) -> None:
-    # Python 3.12 warns where a process has a thread more when it forks (docs/limits.md)
+    # Python 3.12 warns where a process has a thread more when it forks (docs/explanation/limits.md)
     words = [sys.executable, "-W", "ignore::DeprecationWarning", str(compiled.PROGRAMS / "forks.py")]
     plain = compiled.plain(words)
     assert (plain.returncode, plain.stderr) == (0, "")

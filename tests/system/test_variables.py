@@ -55,7 +55,8 @@ def test_the_list_has_no_name_that_nobody_uses():
 
 
 def test_the_docs_list_all_settings_and_no_others():
-    tables = [line for line in (ROOT / "docs/settings.md").read_text().splitlines() if line.startswith("| `FASTSOCK_")]
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    tables = [line for line in page.splitlines() if line.startswith("| `FASTSOCK_")]
     listed = [name for line in tables for name in NAME.findall(line.split(" | ")[0])]
     assert sorted(listed) == sorted(variables.SETTINGS)
 
@@ -82,7 +83,7 @@ def test_the_files_that_read_them_agree():
 def test_the_nearest_name(name, nearest):
     told = variables.told_of(name)
     assert told.startswith(f"{name} is set, but is no setting of fastsock: ")
-    assert (f"write {nearest}, if that is meant" if nearest else "docs/settings.md lists them") in told
+    assert (f"write {nearest}, if that is meant" if nearest else "docs/reference/settings.md lists them") in told
 
 
 def test_names_that_are_known_are_not_told_of(caplog):

@@ -243,7 +243,7 @@ def _send_twice(sock: Any) -> str:
     for _ in range(2):
         try:
             sock.sendall(bytes(1000))
-        except BrokenPipeError:  # docs/limits.md: a kernel stream of this host refuses it
+        except BrokenPipeError:  # docs/explanation/limits.md: a kernel stream of this host refuses it
             return ""
     return ""
 
