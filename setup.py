@@ -5,14 +5,18 @@ CFLAGS says otherwise where it names a level of optimisation (-O0) or debug info
 """
 
 import compileall
+import gc
 import hashlib
+import logging
 import os
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from threading import Lock
 
 from Cython.Build import cythonize
+from Cython.Compiler.Options import get_directive_defaults
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -55,6 +59,19 @@ OPTIONS = {
 }
 
 
+# A generated binding is large, and mostly calls: half of -O2's time is enough, with these of its passes. What works
+# through values or looks at each call by itself has -O2.
+BINDING = ["-O1", "-falign-functions", "-falign-loops", "-falign-jumps", "-fcaller-saves", "-fcrossjumping"]
+BINDING += ["-findirect-inlining", "-finline-small-functions", "-foptimize-sibling-calls", "-fpartial-inlining"]
+BINDING += ["-freorder-blocks-and-partition"]
+HOT = re.compile(r"fastsock\.core\.binding\._(calls|polling)|fastsock\.rmi\._(un)?packing\w*")
+
+# What is generated and not used: no class of a binding is pickled by its attributes, and nobody reads the Python source
+# among the C.
+DIRECTIVES = {"auto_pickle": False, "emit_code_comments": False}
+gc.set_threshold(200_000, 50, 100)  # Cython's objects live until its end: this halves its time
+
+
 def write_shared_names() -> None:
     """The names of the core as the linker sees them: with a mark of what all headers say."""
     text = "".join(path.read_text() for path in sorted(HEADERS) if path.parent in PRELOADED_FOLDERS)
@@ -72,10 +89,13 @@ def module_of(binding: Path) -> str:
 
 
 def flags(source: str) -> list[str]:
-    """The C core copies, computes and waits, where -O3 pays; a generated binding is large, and only calls."""
-    is_binding = Path(source).with_suffix(".pyx").exists()
-    defaults = ["-O2" if is_binding else "-O3", "-g0"]
-    chosen = [default for default in defaults if not any(flag.startswith(default[:2]) for flag in ASKED)]
+    """The C core copies, computes and waits, where -O3 pays."""
+    path = Path(source)
+    is_binding = path.with_suffix(".pyx").exists() or path.with_suffix(".py").exists()
+    level = ["-O3"] if not is_binding else ["-O2"] if HOT.fullmatch(module_of(path)) else BINDING
+    if any(flag.startswith("-O") for flag in ASKED):
+        level = []
+    chosen = [*level, *([] if any(flag.startswith("-g") for flag in ASKED) else ["-g0"])]
     if Path(source) in C_FILES or module_of(Path(source)) in ("fastsock.core.binding._core", *MORE):
         chosen += ["-include", str(SHARED_NAMES.absolute())]
     return [*chosen, "-fvisibility=protected"] if Path(source).parent in CONNECTIONS else chosen
@@ -108,18 +128,26 @@ class BuildInParallel(build_ext):
     def build_extensions(self) -> None:
         compile_now = self.compiler.compile
         begun: dict[str, Future[list[str]]] = {}  # a file of two extensions is compiled for both
+        done = count(1)
         lock = Lock()
+
+        def compile_one(source: str, arguments: list[str], options: dict[str, object]) -> list[str]:
+            compiled = compile_now([source], extra_postargs=arguments, **options)
+            self.announce(f"compiled {next(done)} of {len(begun)}: {source}", level=logging.INFO)
+            return compiled
 
         def compile_in_parallel(sources: list[str], *, extra_postargs: list[str], **options: object) -> list[str]:
             with lock:
                 for source in sorted(set(sources) - set(begun), key=os.path.getsize, reverse=True):
                     arguments = extra_postargs + flags(source)
-                    begun[source] = workers.submit(compile_now, [source], extra_postargs=arguments, **options)
+                    begun[source] = workers.submit(compile_one, source, arguments, options)
             return [compiled for source in sources for compiled in begun[source].result()]
 
         with ThreadPoolExecutor(self.parallel or CORES) as workers:
             self.compiler.compile = compile_in_parallel
             self.parallel = len(self.extensions)
+            # the largest first: on many cores the build lasts as long as it
+            self.extensions.sort(key=lambda module: -sum(map(os.path.getsize, module.sources)))
             super().build_extensions()
 
 
@@ -161,7 +189,9 @@ if __name__ == "__main__":  # cythonize()'s other processes may import this file
     # Python with its C types beside it is compiled too; without a compiler it runs as it is
     typed = [path.with_suffix(".py") for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
     modules = [extension(binding) for binding in sorted([*PACKAGE.rglob("*.pyx"), *typed])]
-    extensions = cythonize(modules, language_level=3, nthreads=CORES)
+    known = get_directive_defaults()
+    directives = {name: value for name, value in DIRECTIVES.items() if name in known}
+    extensions = cythonize(modules, language_level=3, nthreads=CORES, compiler_directives=directives)
     core = next(module for module in extensions if module.name == "fastsock.core.binding._core")
     extensions += [preloaded(), borrower(core)]
     write_shared_names()
