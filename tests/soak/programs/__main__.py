@@ -1,4 +1,4 @@
-"""python -m tests.soak.programs --kills N [--program redis nginx postgres] [--sanitizer asan|tsan] [--seed N]"""
+"""python -m tests.soak.programs --kills N [--program redis nginx postgres mixed] [--sanitizer asan|tsan] [--seed N]"""
 
 import argparse
 import sys

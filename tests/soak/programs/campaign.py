@@ -23,8 +23,12 @@ from .servers import SERVERS, Server
 from .shared import SIZE, Shared
 
 CLIENT = Path(__file__).with_name("client.py")
-# How each client works, whether its Python has the class too, and its connections. The last one is killed itself.
-CLIENTS = (("calls", False, 3), ("polls", False, 2), ("loop", False, 4), ("polls", True, 2), ("loop", False, 2))
+# How each client works, whether its Python has the class too, and its connections. The last ones are killed themselves.
+CLIENTS = (
+    ("calls", False, 3), ("polls", False, 2), ("loop", False, 4), ("polls", True, 2), ("turns", True, 2),
+    ("looped turns", True, 3), ("loop", False, 2),
+)  # fmt: skip
+MORTAL = 2
 SILENCE = 60.0
 
 
@@ -76,10 +80,11 @@ class Clients:
         )
 
     def replace(self, seed: int) -> None:
-        """Kills the last one. Its numbers begin anew, and so it says who it is by another name."""
-        self.running[-1].kill()
-        self.running[-1].communicate()
-        self.running[-1] = self._client(len(CLIENTS) - 1, seed)
+        """Kills one of the last ones. Its numbers begin anew, and so it says who it is by another name."""
+        at = len(CLIENTS) - 1 - seed % MORTAL
+        self.running[at].kill()
+        self.running[at].communicate()
+        self.running[at] = self._client(at, seed)
 
     def end(self, outcome: Outcome) -> None:
         self.shared.stop()

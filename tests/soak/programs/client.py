@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..",
 
 from tests.soak.programs.shared import Shared
 from tests.soak.programs.talks import ANSWERED, LINE, TALKS, Caller, Over, Talk, Wrong
+from tests.soak.programs.turns import put, take, wait
 
 PATIENCE = 25.0
 ENDED = (ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
@@ -100,12 +101,20 @@ def judged(conversation: Conversation, error: Exception) -> None:
         raise error
 
 
+def sends(sock: socket.socket, conversation: Conversation, turns: bool) -> int:
+    return put(sock, conversation.out, conversation.caller.chooser) if turns else sock.send(conversation.out)
+
+
+def receives(sock: socket.socket, conversation: Conversation, most: int, turns: bool) -> bytes:
+    return take(sock, most, conversation.caller.chooser) if turns else sock.recv(most)
+
+
 def blocking(way: str, port: int, caller: Caller, name: str) -> None:
     """A thread with one connection."""
-    shared = caller.shared
+    shared, turns = caller.shared, way == "turns"
     while (both := begun(name, port, caller)) is not None:
         sock, conversation = both
-        if way == "calls":
+        if way != "polls":
             sock.settimeout(None)
             span = struct.pack("ll", int(PATIENCE), 0)
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -114,8 +123,11 @@ def blocking(way: str, port: int, caller: Caller, name: str) -> None:
             try:
                 while not shared.stopped:
                     if conversation.out:
-                        conversation.sent(sock.send(conversation.out))
-                    elif data := sock.recv(caller.chooser.choice((100, 65_536, 262_144))):
+                        conversation.sent(sends(sock, conversation, turns))
+                        continue
+                    if turns:
+                        wait(sock, PATIENCE, caller.chooser)
+                    if data := receives(sock, conversation, caller.chooser.choice((100, 65_536, 262_144)), turns):
                         conversation.heard(data)
                     else:
                         conversation.ended("end")
@@ -139,9 +151,9 @@ def threads(way: str, port: int, callers: list[Caller], name: str) -> None:
         each.join()
 
 
-def loop(port: int, callers: list[Caller], name: str) -> None:
+def loop(way: str, port: int, callers: list[Caller], name: str) -> None:
     """All connections in one epoll object, which do not block."""
-    shared = callers[0].shared
+    shared, turns = callers[0].shared, way == "looped turns"
     with selectors.EpollSelector() as selector:
         heard: dict[int, float] = {}
 
@@ -156,8 +168,8 @@ def loop(port: int, callers: list[Caller], name: str) -> None:
             """Till the end of the stream. It raises BlockingIOError where it would wait."""
             while True:
                 if conversation.out:
-                    conversation.sent(sock.send(conversation.out))
-                elif data := sock.recv(65_536):
+                    conversation.sent(sends(sock, conversation, turns))
+                elif data := receives(sock, conversation, 65_536, turns):
                     conversation.heard(data)
                 else:
                     conversation.ended("end")
@@ -197,8 +209,8 @@ def main(name: str, way: str, port: str, file: str, client: str, connections: st
         Caller(int(client), each, random.Random(f"{seed}.{client}.{each}"), shared) for each in range(int(connections))
     ]
     try:
-        if way == "loop":
-            loop(int(port), callers, name)
+        if way in ("loop", "looped turns"):
+            loop(way, int(port), callers, name)
         else:
             threads(way, int(port), callers, name)
     except BaseException as error:

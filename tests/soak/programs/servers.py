@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -156,6 +157,22 @@ http {{ access_log off; sendfile on; keepalive_requests 100000000; keepalive_tim
         return True
 
 
+class Mixed(Server):
+    """Python's own, whose workers use the class and C code by turns (mixed.py)."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, str(Path(__file__).with_name("mixed.py")), str(self.port)]
+
+    def victims(self) -> list[int]:
+        assert self.process is not None
+        return children(self.process.pid)
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        until("the worker is gone", lambda: pid not in self.victims())
+        until("there are two workers", lambda: len(self.victims()) >= 2)
+
+
 class Postgres(Server):
     needs = ("postgres", "initdb", "psql")
     _OPTIONS = (
@@ -206,7 +223,7 @@ class Postgres(Server):
         return True
 
 
-SERVERS = {"redis": Redis, "nginx": Nginx, "postgres": Postgres}
+SERVERS = {"redis": Redis, "nginx": Nginx, "postgres": Postgres, "mixed": Mixed}
 
 
 def why_not(name: str) -> str | None:

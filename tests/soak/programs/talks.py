@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+import zlib
 from collections.abc import Generator
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ BLOCK = random.Random(1).randbytes(1 << 20)
 SIZES = (1, 20, 100, 100, 600, 600, 1500, 5000, 16_384, 70_000, 250_000)
 FILES = (0, 1, 100, 600, 1500, 4096, 10_000, 65_536, 65_537, 250_000, 1_000_000)
 ROWS = 40
+FORKS = 300  # at each number that this divides, a worker of Python's server forks
 
 
 class Wrong(Exception):
@@ -202,4 +204,27 @@ def body(row: int) -> bytes:
     return value(row, SIZES[row % len(SIZES)]).hex().encode()
 
 
-TALKS = {"redis": redis, "nginx": nginx, "postgres": postgres}
+def answer_to(number: int, size: int) -> tuple[int, int]:
+    return number + 1, SIZES[(number + size) % len(SIZES)]
+
+
+def mixed(caller: Caller) -> Talk:
+    """With Python's server (mixed.py): both ends check what the other one sent."""
+    chooser = caller.chooser
+    while True:
+        asked, sent = [], []
+        for _ in range(chooser.choice((1, 1, 1, 4, 16))):
+            number, size = caller.next(), chooser.choice(SIZES)
+            data = value(number, size)
+            sent.append(b"%d %d %d\n" % (number, len(data), zlib.crc32(data)) + data)
+            asked.append((number, len(data)))
+        yield b"".join(sent)
+        for number, size in asked:
+            wanted, words = value(*answer_to(number, size)), (yield LINE).split()
+            same(b" ".join(words[:3]), b"%d %d %d" % (number, len(wanted), zlib.crc32(wanted)), "head")
+            caller.process = int(words[3])
+            same((yield len(wanted)), wanted, "answer")
+            yield ANSWERED
+
+
+TALKS = {"redis": redis, "nginx": nginx, "postgres": postgres, "mixed": mixed}
