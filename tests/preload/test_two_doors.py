@@ -76,3 +76,12 @@ def test_a_socket_is_closed_while_c_code_sends_on_it(tmp_path: Path) -> None:
     done = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=3)
     assert (done.returncode, done.stdout, done.stderr) == (0, "60\n", "")
     assert compiled.told(tmp_path / "report")
+
+
+@pytest.mark.parametrize("way", ["class", "number"])
+def test_a_receive_ends_by_its_time_also_where_memory_was_offered_in_vain(way: str, tmp_path: Path) -> None:
+    words = [sys.executable, str(compiled.PROGRAMS / "timeouts.py"), way]
+    assert compiled.plain(words).returncode == 0
+    done = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=3)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert "nobody took the memory" in (tmp_path / "report").read_text()

@@ -42,7 +42,7 @@ from fastsock.core.binding.stream cimport (
 )
 from fastsock.core.binding.switch cimport (
     FS_LOOKS, FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
-    fs_carry_is_attached, fs_carry_is_by_ring, fs_carry_sends_by_tcp, fs_connection, fs_desk_closes, fs_record, fs_table_chunk, fs_table_find_in,
+    FS_KERNELS_END, fs_carry_is_attached, fs_carry_is_by_ring, fs_carry_sends_by_tcp, fs_connection, fs_desk_closes, fs_record, fs_table_chunk, fs_table_find_in,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
 
@@ -322,14 +322,6 @@ cdef bint wait(Stream *stream, int what, bint looked, bint again, bint has_part)
     return False
 
 
-cdef bint goes_on(Stream *stream, int what) noexcept:
-    """Whether a call that waits, and was told -EAGAIN, waits on: the kernel ends one by SO_RCVTIMEO or O_NONBLOCK."""
-    if stream.timeout > 0 or fs_carry_is_attached(stream.connection):
-        return True
-    # an offer of memory had come, and was withdrawn meanwhile
-    return not get_flags(stream.descriptor, F_GETFL) & O_NONBLOCK and not kernel_limit(stream.descriptor, what == FS_READABLE)
-
-
 # ---- sending ----
 
 cdef ssize_t send_once(Stream *stream, fs_parts *parts, int flags):
@@ -381,14 +373,14 @@ cdef Py_ssize_t send_parts(Stream *stream, fs_parts *parts, int flags, bint ever
         if result == -EINTR:
             PyErr_CheckSignals()
             continue
-        if result == -EAGAIN and waits(stream, flags) and goes_on(stream, FS_WRITABLE):
+        if result == -EAGAIN and waits(stream, flags):
             if not wait(stream, FS_WRITABLE, False, again, done > 0 and not everything):
                 return done
             again = True
             continue
         if done > 0 and not everything:
             return done  # the error comes again
-        fail(stream, result)
+        fail(stream, -EAGAIN if result == FS_KERNELS_END else result)
 
 
 cdef Py_ssize_t send_bytes(Stream *stream, object data, int flags, bint everything) except -1:
@@ -458,14 +450,14 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
             return done
         elif result == -EINTR:
             PyErr_CheckSignals()
-        elif result == -EAGAIN and waits(stream, flags) and goes_on(stream, FS_READABLE):
+        elif result == -EAGAIN and waits(stream, flags):
             if not wait(stream, FS_READABLE, looked, again, done > 0):
                 return done
             again = True
         elif done > 0:
             return done  # the error comes again
         else:
-            fail(stream, result)
+            fail(stream, -EAGAIN if result == FS_KERNELS_END else result)
 
 
 cdef bint wait_behind(Stream *stream) except -1:

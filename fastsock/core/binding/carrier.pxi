@@ -157,7 +157,7 @@ cdef ssize_t take_some(Stream *stream, char *target, Py_ssize_t length, int how)
     while result == -EINTR:
         PyErr_CheckSignals()
         result = take_out(stream, target, length, how, 0)
-    if result < 0 and result != -EAGAIN:
+    if result < 0 and result != -EAGAIN and result != FS_KERNELS_END:
         fail(stream, result)
     return result
 
@@ -193,7 +193,7 @@ cdef ssize_t take_as_socket(Stream *stream, char *target, Py_ssize_t length) exc
     """Receives, after waiting as long as the kernel would. -EAGAIN: nothing came."""
     cdef ssize_t result = take_soon(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
     cdef bint again = False
-    while result == -EAGAIN and goes_on(stream, FS_READABLE):
+    while result == -EAGAIN:
         if again or not carry_wait_awake(stream.connection, stream.descriptor, FS_READABLE):
             if stream.deadline == 0:
                 begin_deadline(stream, FS_READABLE)
@@ -201,7 +201,7 @@ cdef ssize_t take_as_socket(Stream *stream, char *target, Py_ssize_t length) exc
                 break
         again = True
         result = take_some(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
-    return result
+    return -EAGAIN if result == FS_KERNELS_END else result
 
 
 # ---- for streams that wait by themselves ----

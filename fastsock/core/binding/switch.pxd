@@ -24,6 +24,7 @@ cdef extern from "switch/table.h" nogil:
 
 cdef extern from "switch/carry.h" nogil:
     enum: FS_LOOKS, FS_MAY_SLEEP, FS_WILL_WAIT
+    enum: FS_KERNELS_END
 
     ssize_t fs_carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags)
     ssize_t fs_carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags, int kernel_flags)

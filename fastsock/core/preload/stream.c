@@ -78,10 +78,8 @@ static int wait_for(struct fs_connection *connection, int descriptor, int what, 
 /* What a call says that was told -EAGAIN, and could wait.  0: it tries again. */
 static int wait_or_end(struct fs_connection *connection, int descriptor, int what, struct wait *wait, int *waits)
 {
-    int never = fs_stream_never_waits(descriptor);
-    if (!fs_carry_is_attached(connection)) /* the kernel said so; or an offer had come, and was withdrawn meanwhile */
-        return never || kernel_limit_ns(descriptor, what) != 0 ? -EAGAIN : 0;
-    if (never) {
+    if (!fs_carry_is_attached(connection)) return 0; /* an offer had come, and was withdrawn meanwhile */
+    if (fs_stream_never_waits(descriptor)) {
         *waits = 0; /* once more: now also what needs a look at the kernel is told */
         return 0;
     }
@@ -110,6 +108,8 @@ ssize_t fs_stream_send(struct fs_connection *connection, int descriptor, struct 
             if (parts->left == 0 || !waits || !fs_carry_is_attached(connection)) return done;
             wait.again = 0;
             result = 0; /* a ring takes less at once than the kernel's call that waits */
+        } else if (result == FS_KERNELS_END) {
+            result = -EAGAIN;
         } else if (result == -EAGAIN && waits) {
             result = wait_or_end(connection, descriptor, FS_WRITABLE, &wait, &waits);
         }
@@ -187,6 +187,8 @@ ssize_t fs_stream_receive(struct fs_connection *connection, int descriptor, void
                 return done;
             wait.again = 0;
             result = peeks ? wait_behind(connection, descriptor, &wait) : 0;
+        } else if (result == FS_KERNELS_END) {
+            result = -EAGAIN;
         } else if (result == -EAGAIN && waits) {
             result = wait_or_end(connection, descriptor, FS_READABLE, &wait, &waits);
         }

@@ -5,7 +5,9 @@
  *
  * Of flags: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE, FS_UNPOLLED as in stream/end.h.
  * MAY_SLEEP: the caller has no interpreter's lock.  On a blocking socket the kernel's call sleeps as long as it is the
- * right one; a receive does not any more once memory is offered.  -EAGAIN then says to wait by waiting.h.
+ * right one; a receive does not any more once memory is offered.  -EAGAIN then says to wait by waiting.h, or to call again
+ * where no memory is there any more.  FS_KERNELS_END is what the kernel's call says by EAGAIN: the socket does not block, or
+ * its time (SO_RCVTIMEO, SO_SNDTIMEO) is over.
  * WILL_WAIT, of a receive: the caller waits by waiting.h if there is nothing.  So whether the connection has ended is asked
  * of the kernel only from time to time, and after each sleep.
  *
@@ -17,12 +19,14 @@
 #ifndef FASTSOCK_CARRY_H
 #define FASTSOCK_CARRY_H
 
+#include <errno.h>
 #include <sys/socket.h>
 
 #include "connection.h"
 #include "kernel.h"
 
 enum { FS_MAY_SLEEP = 16, FS_WILL_WAIT = 32, FS_LOOKS = 64 };
+enum { FS_KERNELS_END = -ETIME }; /* TCP never says that */
 
 /* Takes off what goes.  What TCP alone can carry (MSG_OOB, MSG_ZEROCOPY) goes there, and that direction stays there. */
 ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct fs_parts *parts, int flags,

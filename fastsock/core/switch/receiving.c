@@ -378,9 +378,10 @@ static ssize_t receive_plain(struct receive *call)
     ssize_t got = recv(call->descriptor, call->target, call->length, kernel_flags);
     if (got < 0) got = -errno;
     uint64_t bytes;
+    int ended = got == -EAGAIN && call->flags & FS_MAY_SLEEP;
     got = fs_kernel_leave_receive(call->connection, call->descriptor, record, got, peeks(call), &bytes);
     fs_candidate_heed(call->connection, call->descriptor, record, &record->calls_in, bytes);
-    return got;
+    return got == -EAGAIN && ended && fs_record_is_plain(record) ? FS_KERNELS_END : got;
 }
 
 static ssize_t receive_beside(int descriptor, void *target, size_t length, int flags, int kernel_flags)
@@ -479,9 +480,11 @@ ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void 
     got = recv(descriptor, target, length, kernel_flags);
     if (got < 0) got = -errno;
     uint64_t bytes;
+    int ended = got == -EAGAIN && flags & FS_MAY_SLEEP;
     got = fs_kernel_leave_receive(connection, descriptor, record, got, 0, &bytes);
     fs_candidate_heed(connection, descriptor, record, &record->calls_in, bytes);
-    if (got != -EAGAIN || fs_record_is_plain(record)) return got;
+    if (got != -EAGAIN) return got;
+    if (fs_record_is_plain(record)) return ended ? FS_KERNELS_END : got;
     return receive_any(connection, descriptor, record, target, length, flags, kernel_flags);
 }
 

@@ -35,7 +35,7 @@ static ssize_t kernel_send(int descriptor, struct fs_parts *parts, int flags, in
     if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
     if (flags & FS_NO_SIGNAL) kernel_flags |= MSG_NOSIGNAL;
     ssize_t sent = fs_parts_send(descriptor, parts, parts->left, kernel_flags);
-    if (sent < 0) return -errno;
+    if (sent < 0) return errno == EAGAIN && flags & FS_MAY_SLEEP ? FS_KERNELS_END : -errno;
     fs_parts_advance(parts, (size_t)sent);
     return sent;
 }
@@ -358,7 +358,7 @@ ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct f
     if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
     if (flags & FS_NO_SIGNAL) kernel_flags |= MSG_NOSIGNAL;
     ssize_t sent = send(descriptor, parts->next->iov_base, parts->left, kernel_flags);
-    if (sent < 0) sent = -errno;
+    if (sent < 0) sent = errno == EAGAIN && flags & FS_MAY_SLEEP ? FS_KERNELS_END : -errno;
     uint64_t bytes = fs_kernel_leave(&record->sent, sent);
     if (sent > 0) fs_parts_advance(parts, (size_t)sent);
     fs_candidate_heed(connection, descriptor, record, &record->calls_out, bytes);
