@@ -11,6 +11,7 @@
 #include "rules.h"
 #include "sharing.h"
 #include "switch/candidates.h"
+#include "switch/hidden.h"
 #include "switch/table.h"
 #include "watched.h"
 
@@ -82,9 +83,28 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
     errno = before;
 }
 
+/* Behind a call that failed.  1: for want of numbers (EMFILE), and it is worth trying again, for this library had some of the numbers.  Else its share is told, once. */
+static int gave_back(void)
+{
+    static _Atomic int is_told;
+    int error = errno, before = error == EMFILE && fs_is_within == 0 && !fs_is_borrowed() ? fs_hidden_count() : 0;
+    if (before > 0) {
+        fs_is_within++;
+        fs_hidden_give_back();
+        fs_watched_give_back();
+        int left = fs_hidden_count();
+        if (left == before && !atomic_exchange(&is_told, 1)) fs_report_short(left);
+        fs_is_within--;
+        before -= left;
+    }
+    errno = error;
+    return before > 0;
+}
+
 FS_DOOR int socket(int family, int type, int protocol)
 {
     int made = fs_next.socket(family, type, protocol);
+    if (made < 0 && gave_back()) made = fs_next.socket(family, type, protocol);
     /* that number was closed without a word */
     if (made >= 0) fs_pass_begins(made);
     if (made >= 0 && fs_table_find(made) != NULL && fs_is_within == 0 && !fs_is_borrowed()) fs_table_lose(made);
@@ -123,6 +143,7 @@ static void welcome(int accepted)
 FS_DOOR int accept(int descriptor, struct sockaddr *address, socklen_t *size)
 {
     int accepted = fs_next.accept(descriptor, address, size);
+    if (accepted < 0 && gave_back()) accepted = fs_next.accept(descriptor, address, size);
     welcome(accepted);
     return accepted;
 }
@@ -130,6 +151,7 @@ FS_DOOR int accept(int descriptor, struct sockaddr *address, socklen_t *size)
 FS_DOOR int accept4(int descriptor, struct sockaddr *address, socklen_t *size, int flags)
 {
     int accepted = fs_next.accept4(descriptor, address, size, flags);
+    if (accepted < 0 && gave_back()) accepted = fs_next.accept4(descriptor, address, size, flags);
     welcome(accepted);
     return accepted;
 }

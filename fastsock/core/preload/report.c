@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "borrowed.h"
@@ -16,6 +17,7 @@
 #include "process.h"
 #include "sharing.h"
 #include "switch/closed.h"
+#include "switch/hidden.h"
 #include "switch/table.h"
 #include "telling.h"
 
@@ -183,12 +185,18 @@ static void write_all(struct fs_line *line, int file, struct fs_closed *closed, 
     }
 }
 
+static int open_report(const char *target) { return open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666); }
+
 static void report(void)
 {
     const char *target = fs_report_target;
     if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside) || atomic_load(&fs_python_tells)) return;
     int to_error = strcmp(target, "-") == 0;
-    int file = to_error ? -1 : open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    int file = to_error ? -1 : open_report(target);
+    if (!to_error && file < 0 && errno == EMFILE) {
+        fs_hidden_give_back();
+        file = open_report(target);
+    }
     struct fs_closed *closed = malloc(FS_CLOSED_KEPT * sizeof *closed);
     struct fs_line line = {.bytes = malloc(ROOM), .room = ROOM};
     if (line.bytes != NULL && (to_error || file >= 0))
@@ -260,5 +268,20 @@ void fs_report_leaves(int descriptor)
     fs_line_put(&line, fs_told_path(&seen));
     fs_line_put(&line, ": ");
     fs_line_reason(&line, &seen, " (", ")");
+    fs_tell(&line);
+}
+
+void fs_report_short(int count)
+{
+    char room[SHORT];
+    struct fs_line line = {.bytes = room, .room = sizeof room};
+    struct rlimit limit = {0, 0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    begin_line(&line);
+    fs_line_put(&line, "the program has all the descriptors that it may have (RLIMIT_NOFILE, ");
+    fs_line_number(&line, limit.rlim_cur);
+    fs_line_put(&line, "), and ");
+    fs_line_number(&line, (uint64_t)count);
+    fs_line_put(&line, " of them are fastsock's");
     fs_tell(&line);
 }

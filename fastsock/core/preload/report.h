@@ -8,5 +8,7 @@ void fs_report_at_exit(void); /* before the table gets its first connection */
 /* It has come into the table.  `given`: the address of connect(), or NULL. */
 void fs_report_entered(int descriptor, const struct sockaddr *given);
 void fs_report_leaves(int descriptor); /* before fs_leave_number() */
+/* The program was refused a number, and this library has so many. */
+void fs_report_short(int count);
 
 #endif

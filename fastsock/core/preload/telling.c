@@ -281,15 +281,19 @@ void fs_line_reason(struct fs_line *line, const struct fs_closed *seen, const ch
 void fs_write_line(int file, struct fs_line *line)
 {
     int before = errno;
-    sigset_t broken, others, pending;
+    sigset_t fatal, others, pending;
     struct timespec at_once = {0, 0};
-    sigemptyset(&broken);
-    sigaddset(&broken, SIGPIPE);
+    sigemptyset(&fatal);
+    sigaddset(&fatal, SIGPIPE);
+    sigaddset(&fatal, SIGXFSZ); /* RLIMIT_FSIZE */
     line->bytes[line->length++] = '\n';
-    pthread_sigmask(SIG_BLOCK, &broken, &others);
+    pthread_sigmask(SIG_BLOCK, &fatal, &others);
     sigpending(&pending);
-    if (fs_next.write(file, line->bytes, line->length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-        sigtimedwait(&broken, NULL, &at_once);
+    int error = fs_next.write(file, line->bytes, line->length) < 0 ? errno : 0;
+    int number = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
+    sigemptyset(&fatal);
+    if (number != 0) sigaddset(&fatal, number);
+    if (number != 0 && !sigismember(&pending, number)) sigtimedwait(&fatal, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &others, NULL);
     errno = before;
 }

@@ -27,7 +27,7 @@ void fs_line_address(struct fs_line *line, const union fs_closed_address *addres
 void fs_line_tuple(struct fs_line *line, const union fs_closed_address *address);
 void fs_line_list(struct fs_line *line, const union fs_closed_address *address);
 
-/* The line, whole, in one write.  No SIGPIPE comes of it, and errno stays. */
+/* The line, whole, in one write.  No SIGPIPE or SIGXFSZ comes of it, and errno stays. */
 void fs_write_line(int file, struct fs_line *line);
 /* To standard error, unless the program has closed that, or its number means another file by now that may hold data. */
 void fs_tell(struct fs_line *line);

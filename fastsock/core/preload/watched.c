@@ -315,6 +315,15 @@ void fs_watched_closes(int descriptor)
     if (is_watched) fs_watched_close_range(descriptor, descriptor);
 }
 
+void fs_watched_give_back(void)
+{
+    for (struct fs_watch *watch = watches; watch != NULL; watch = watch->next) {
+        if (watch->descriptor < 0 || pthread_mutex_trylock(&watch->lock) != 0) continue; /* it wakes, or will sleep */
+        if (watch->descriptor >= 0 && watch->poller.seats.bell > 0) fs_watch_drop_loop(watch);
+        pthread_mutex_unlock(&watch->lock);
+    }
+}
+
 void fs_watched_copied(int descriptor) { fs_watch_be_exact(descriptor); }
 
 void fs_watched_entered(int descriptor)

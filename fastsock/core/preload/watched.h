@@ -72,5 +72,6 @@ void fs_watched_closes(int descriptor);
 void fs_watched_close_range(int first, int last);
 void fs_watched_copied(int descriptor);  /* an epoll object that has two numbers is left to the kernel */
 void fs_watched_entered(int descriptor); /* its stream has come into the table */
+void fs_watched_give_back(void);         /* the numbers of their loops: all hear by tokens */
 
 #endif

@@ -10,7 +10,10 @@
 
 #include "system.h"
 
+#define SHORT_NS 1000000000u
+
 static struct fs_hidden *all; /* under the process's lock */
+static _Atomic uint64_t short_until;
 
 static int is_same_file(const struct fs_hidden *hidden)
 {
@@ -51,7 +54,7 @@ int fs_hidden_keep(struct fs_hidden *hidden, int number)
         close(number);
         return -error;
     }
-    *hidden = (struct fs_hidden){number, status.st_dev, status.st_ino, all, NULL};
+    *hidden = (struct fs_hidden){number, status.st_dev, status.st_ino, all, NULL, 0};
     if (all != NULL) all->previous = hidden;
     all = hidden;
     return number;
@@ -77,4 +80,31 @@ void fs_hidden_close(struct fs_hidden *hidden)
     int number = fs_hidden_take(hidden);
     if (number >= 0) close(number);
     fs_release_process();
+}
+
+void fs_hidden_give_back(void)
+{
+    atomic_store(&short_until, fs_now_ns() + SHORT_NS);
+    fs_hold_process();
+    for (struct fs_hidden *each = all, *next; each != NULL; each = next) {
+        next = each->next;
+        int number = each->optional ? fs_hidden_take(each) : -1;
+        if (number >= 0) close(number);
+    }
+    fs_release_process();
+}
+
+int fs_hidden_is_short(void)
+{
+    uint64_t until = atomic_load_explicit(&short_until, memory_order_relaxed);
+    return until != 0 && fs_now_ns() < until;
+}
+
+int fs_hidden_count(void)
+{
+    int count = 0;
+    fs_hold_process();
+    for (const struct fs_hidden *each = all; each != NULL; each = each->next) count += is_same_file(each);
+    fs_release_process();
+    return count;
 }

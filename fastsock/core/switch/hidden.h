@@ -14,6 +14,7 @@ struct fs_hidden {
     dev_t device;
     ino_t file;
     struct fs_hidden *next, *previous;
+    int optional; /* its number is used under the process's lock alone: fs_hidden_give_back() may close it */
 };
 
 #define FS_HIDDEN_NONE ((struct fs_hidden){.number = -1})
@@ -24,5 +25,10 @@ int fs_hidden_keep(struct fs_hidden *hidden, int number);
 int fs_hidden_number(const struct fs_hidden *hidden); /* -1: none, or the program has closed it */
 int fs_hidden_take(struct fs_hidden *hidden);         /* the number is the caller's, who holds the process; -1: none */
 void fs_hidden_close(struct fs_hidden *hidden);       /* idempotent */
+
+/* The program has got EMFILE.  The optional ones are closed, and for a second nobody shall make others. */
+void fs_hidden_give_back(void);
+int fs_hidden_is_short(void);
+int fs_hidden_count(void); /* how many there are */
 
 #endif

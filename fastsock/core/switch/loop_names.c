@@ -41,6 +41,7 @@ static int keep(struct fs_hidden *hidden, int number)
 
 static int make_stream(void)
 {
+    if (fs_hidden_is_short()) return -EMFILE;
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return made < 0 ? -errno : made;
 }
@@ -93,7 +94,7 @@ int fs_loop_open(struct fs_loop_home *home, uint64_t id)
 {
     *home = (struct fs_loop_home){NULL, FS_HIDDEN_NONE, FS_HIDDEN_NONE, FS_HIDDEN_NONE, FS_HIDDEN_NONE};
     fs_hold_process();
-    int error = keep(&home->memory, make_memory());
+    int error = fs_hidden_is_short() ? -EMFILE : keep(&home->memory, make_memory());
     if (error == 0) error = make_bell(home);
     if (error == 0) error = keep(&home->listener, listen_at(id));
     fs_release_process();

@@ -65,6 +65,7 @@ _Static_assert(1 + sizeof NAME + 1 + 2 * (1 + 32 + 1 + 4) <= sizeof((struct sock
 
 static int make_stream(void)
 {
+    if (fs_hidden_is_short()) return -EMFILE;
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return made < 0 ? -errno : made;
 }
@@ -86,6 +87,7 @@ int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const str
         made = -error;
     }
     int error = keep(listener, made);
+    if (error == 0) listener->optional = 1;
     fs_release_process();
     return error;
 }
@@ -122,7 +124,7 @@ static void give_spare(struct fs_hidden *stream)
     fs_hold_process();
     int number = fs_hidden_take(stream), before = number >= 0 ? fs_hidden_take(&spare) : -1;
     if (before >= 0) close(before);
-    if (number >= 0) fs_hidden_keep(&spare, number);
+    if (number >= 0 && fs_hidden_keep(&spare, number) >= 0) spare.optional = 1;
     fs_release_process();
 }
 
@@ -142,10 +144,9 @@ int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct 
 
 int fs_name_accept(const struct fs_hidden *listener, struct fs_hidden *stream, enum fs_name_peers peers, pid_t *process)
 {
-    int number = fs_hidden_number(listener);
-    if (number < 0) return -EBADF;
     fs_hold_process();
-    int error = keep(stream, fs_abstract_accept(number));
+    int number = fs_hidden_number(listener);
+    int error = number < 0 ? -EBADF : keep(stream, fs_abstract_accept(number));
     fs_release_process();
     return error != 0 ? error : checked(stream, peers, process);
 }

@@ -388,7 +388,8 @@ static ssize_t receive_beside(int descriptor, void *target, size_t length, int f
 {
     if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
     ssize_t got = recv(descriptor, target, length, kernel_flags);
-    return got < 0 ? -errno : got;
+    if (got >= 0) return got;
+    return errno == EAGAIN && flags & FS_MAY_SLEEP ? FS_KERNELS_END : -errno;
 }
 
 /* Whatever the connection has, and whatever is asked for. */
