@@ -59,12 +59,14 @@ OPTIONS = {
 }
 
 
-# A generated binding is large, and mostly calls: half of -O2's time is enough, with these of its passes. What works
-# through values or looks at each call by itself has -O2.
+# A generated binding is large, and mostly calls: half of -O2's time is enough, with these of its passes. What looks at
+# each call by itself has -O2, and what works through nested values -O3, as the C core.
 BINDING = ["-O1", "-falign-functions", "-falign-loops", "-falign-jumps", "-fcaller-saves", "-fcrossjumping"]
 BINDING += ["-findirect-inlining", "-finline-small-functions", "-foptimize-sibling-calls", "-fpartial-inlining"]
 BINDING += ["-freorder-blocks-and-partition"]
-HOT = re.compile(r"fastsock\.core\.binding\._(calls|polling)|fastsock\.rmi\._(un)?packing\w*")
+HOT = {name: ["-O2"] for name in ("fastsock.core.binding._calls", "fastsock.core.binding._polling")}
+HOT |= {f"fastsock.rmi._{way}{part}": ["-O2"] for way in ("packing", "unpacking") for part in ("_objects", "_special")}
+HOT |= {f"fastsock.rmi._{way}{part}": ["-O3"] for way in ("packing", "unpacking") for part in ("", "_values")}
 
 # What is generated and not used: no class of a binding is pickled by its attributes, and nobody reads the Python source
 # among the C.
@@ -92,7 +94,7 @@ def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays."""
     path = Path(source)
     is_binding = path.with_suffix(".pyx").exists() or path.with_suffix(".py").exists()
-    level = ["-O3"] if not is_binding else ["-O2"] if HOT.fullmatch(module_of(path)) else BINDING
+    level = HOT.get(module_of(path), BINDING) if is_binding else ["-O3"]
     if any(flag.startswith("-O") for flag in ASKED):
         level = []
     chosen = [*level, *([] if any(flag.startswith("-g") for flag in ASKED) else ["-g0"])]
