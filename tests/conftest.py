@@ -22,12 +22,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
 from .helpers.paths import PATHS, maker_of, preferring, why_not  # noqa: E402
+from .helpers.quick import is_quick  # noqa: E402
 
 with contextlib.suppress(ImportError):  # a new Python may not have it yet
     from hypothesis import settings
 
     settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
     settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is heeded
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_quick(item):
+            item.add_marker("quick")
 
 
 def pytest_collection_finish(session):

@@ -20,7 +20,7 @@ from fastsock.doctor.examine import examine
 from fastsock.doctor.tell import Colours, colours_for, lines
 from fastsock.transport import Capability, Reason, Transport
 
-from .helpers.paths import PATHS, why_not
+from .helpers.paths import EVERY, why_not
 
 FASTEST = "shm" if core.available else "tcp"
 
@@ -79,16 +79,16 @@ class TestCommand:
         assert (done.returncode, done.stderr) == (0, "")
         findings = json.loads(done.stdout)
         assert findings["healthy"] and not findings["problems"]
-        assert findings["transports"] == [name for name in PATHS if name != "sdp"]
+        assert findings["transports"] == [name for name in EVERY if name != "sdp"]
         assert findings["native_core"]["built"] == core.available
         assert findings["cores"]["usable"] == len(os.sched_getaffinity(0))
         assert findings["direct_copy"]["permitted"] in ((True, False) if core.available else (None,))
         paths = {path["name"]: path for path in findings["paths"]}
-        assert paths.keys() >= {*PATHS}
+        assert paths.keys() >= {*EVERY}
         for path in paths.values():
             assert path["works"] == (path["round_trip_us"] is not None) or not path["same_host"]
             assert path["works"] or path["reason"]
-        for name in [name for name in PATHS if not why_not(name)]:
+        for name in [name for name in EVERY if not why_not(name)]:
             assert paths[name]["works"]
             assert paths[name]["round_trip_us"] > 0 and paths[name]["gigabytes_per_second"] > 0
             assert paths[name]["times_faster"] > 0 and paths[name]["times_the_rate"] > 0

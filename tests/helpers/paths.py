@@ -21,7 +21,7 @@ UPGRADE_AFTER = os.environ.get("FASTSOCK_UPGRADE_AFTER", "0")
 if UPGRADE_AFTER == "random":
     del os.environ["FASTSOCK_UPGRADE_AFTER"]  # which is no setting
 
-PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
+EVERY = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
 GAINING = "fastsock.stream_socket"  # the module whose sockets gain memory, and take no other path
 
 
@@ -36,10 +36,17 @@ def why_not(path: str) -> str | None:
         if not core.available:
             return f"the native core is not built: {core.why_not}"
     if path == "sdp":
-        reason = importlib.import_module("fastsock.sdp").SdpTransport().usable()
-        if reason is not None:
-            return f"the sdp path cannot be used here: {reason}"
+        return why_no_sdp()
     return None
+
+
+def why_no_sdp() -> str | None:
+    reason = importlib.import_module("fastsock.sdp").SdpTransport().usable()
+    return None if reason is None else f"the sdp path cannot be used here: {reason}"
+
+
+# Hardly a kernel has SDP. Where this one has none, the variants that would all be skipped do not exist.
+PATHS = tuple(name for name in EVERY if name != "sdp" or why_no_sdp() is None)
 
 
 @contextmanager
