@@ -82,7 +82,10 @@ _WHY = (
     (Reason.DESCRIPTOR_TAKEN, "other code has sent or received, or something went over it that only TCP carries"),
     (Reason.DESCRIPTOR_TAKEN, "it has options that only TCP serves"),
     (Reason.SYSTEM_ERROR, "the kernel does not tell how many bytes went over it"),
-    (Reason.SYSTEM_ERROR, "the kernel refuses this process calls that memory needs (seccomp)"),
+    (
+        Reason.SYSTEM_ERROR,
+        "the kernel refuses calls that memory needs (seccomp), or code calls past fastsock (RTLD_DEEPBIND, dlmopen)",
+    ),
     (Reason.NOT_YET, ""),
 )
 

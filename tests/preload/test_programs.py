@@ -53,6 +53,13 @@ SCENES = [
     "refused",
     "cancelled",
     "armed",
+    "stopped",
+    "left",
+    "lingers",
+    "lingers_long",
+    "submitted",
+    "deepbind",
+    "namespace",
 ]
 TALKS = [
     ("thread", "recv"),

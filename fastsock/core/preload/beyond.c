@@ -1,8 +1,10 @@
 /* syscall(): to the doors of the same names.  seccomp: no memory behind a filter that the program installs.  io_uring: what
- * is submitted there moves bytes past all doors.  Programs fall back where the kernel has none. */
+ * is submitted there moves bytes past all doors.  Programs fall back where the kernel has none.  io_submit: its streams go back
+ * to TCP.  dlopen: code that calls the C library past the doors. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/aio_abi.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,6 +17,7 @@
 #include "next.h"
 #include "passing.h"
 #include "process.h"
+#include "stream.h"
 #include "switch/refusals.h"
 #include "switch/table.h"
 
@@ -22,8 +25,9 @@ static int is_refused(void) { return !atomic_load_explicit(&fs_stands_aside, mem
 
 /* ---- seccomp ---- */
 
-/* A filter may end the process for a call that the program never makes by itself.  So no connection has memory behind it. */
-static void prepare_for_filter(void)
+/* A filter may end the process for a call that the program never makes by itself.  So no connection has memory behind it.
+ * Nor has one beside code whose calls come by no door. */
+static void leave_memory(void)
 {
     if (fs_is_borrowed()) return; /* it becomes another program, which tries each call */
     fs_refusals_begin();
@@ -37,7 +41,7 @@ FS_DOOR int prctl(int option, ...)
     va_start(rest, option);
     for (int i = 0; i < 4; i++) words[i] = va_arg(rest, unsigned long);
     va_end(rest);
-    if (option == PR_SET_SECCOMP) prepare_for_filter();
+    if (option == PR_SET_SECCOMP) leave_memory();
     return fs_next.prctl(option, words[0], words[1], words[2], words[3]);
 }
 
@@ -104,6 +108,23 @@ static int is_led_by_others(long number, const long *w, long *result)
     }
 }
 
+/* The kernel's asynchronous calls.  libaio calls it by itself, and so its name has a door, too; it returns -errno. */
+static void pass_submitted(long count, struct iocb *const *all)
+{
+    if (fs_is_nowhere(all)) return;
+    for (long i = 0; i < count; i++)
+        if (!fs_is_nowhere(all[i])) fs_pass_number((int)all[i]->aio_fildes);
+}
+
+FS_DOOR int io_submit(aio_context_t context, long count, struct iocb **all);
+FS_DOOR int io_submit(aio_context_t context, long count, struct iocb **all)
+{
+    int (*next)(aio_context_t, long, struct iocb **);
+    *(void **)&next = dlsym(RTLD_NEXT, "io_submit");
+    pass_submitted(count, all);
+    return next == NULL ? -ENOSYS : next(context, count, all);
+}
+
 static int makes_process(long number)
 {
     switch (number) {
@@ -130,8 +151,9 @@ FS_DOOR long syscall(long number, ...)
         return -1;
     }
     if (number == SYS_seccomp && (words[0] == SECCOMP_SET_MODE_STRICT || words[0] == SECCOMP_SET_MODE_FILTER))
-        prepare_for_filter();
-    if (number == SYS_prctl && words[0] == PR_SET_SECCOMP) prepare_for_filter();
+        leave_memory();
+    if (number == SYS_prctl && words[0] == PR_SET_SECCOMP) leave_memory();
+    if (number == SYS_io_submit) pass_submitted(words[1], (struct iocb *const *)words[2]);
     if (makes_process(number)) fs_borrowing_begins();
     if (fs_table_find((int)words[0]) != NULL && is_led(number, words, &result)) return result;
     if (is_led_by_others(number, words, &result)) return result;
@@ -154,3 +176,61 @@ BEGINS_RING(io_uring_queue_init, (unsigned entries, void *ring, unsigned flags),
 BEGINS_RING(io_uring_queue_init_params, (unsigned entries, void *ring, void *given), (entries, ring, given))
 BEGINS_RING(io_uring_queue_init_mem, (unsigned entries, void *ring, void *given, void *memory, size_t size),
             (entries, ring, given, memory, size))
+
+/* ---- code that finds the C library before this one (RTLD_DEEPBIND), or has one of its own (dlmopen) ---- */
+
+void *fs_dlopen_begins(const char *file, int mode) __attribute__((visibility("hidden")));
+void *fs_dlopen_begins(const char *file, int mode)
+{
+    (void)file;
+    if (mode & RTLD_DEEPBIND) leave_memory();
+    return fs_next_dlopen();
+}
+
+void *fs_dlmopen_begins(long space, const char *file, int mode) __attribute__((visibility("hidden")));
+void *fs_dlmopen_begins(long space, const char *file, int mode)
+{
+    (void)file;
+    if (space != LM_ID_BASE || mode & RTLD_DEEPBIND) leave_memory();
+    return fs_next_dlmopen();
+}
+
+/* Who has called them says where they look.  So a door jumps to the next one, and leaves no frame of its own behind. */
+#if defined(__x86_64__)
+#define JUMPS(name)                                    \
+    __asm__(".pushsection .text\n"                     \
+            ".globl " #name "\n"                       \
+            ".type " #name ", @function\n" #name ":\n" \
+            "    endbr64\n"                            \
+            "    pushq %rdi\n"                         \
+            "    pushq %rsi\n"                         \
+            "    pushq %rdx\n"                         \
+            "    call fs_" #name "_begins\n"           \
+            "    popq %rdx\n"                          \
+            "    popq %rsi\n"                          \
+            "    popq %rdi\n"                          \
+            "    jmp *%rax\n"                          \
+            ".size " #name ", .-" #name "\n"           \
+            ".popsection\n");
+JUMPS(dlopen)
+JUMPS(dlmopen)
+#elif defined(__aarch64__)
+#define JUMPS(name)                                    \
+    __asm__(".pushsection .text\n"                     \
+            ".globl " #name "\n"                       \
+            ".type " #name ", %function\n" #name ":\n" \
+            "    hint #34\n"                           \
+            "    stp x29, x30, [sp, #-48]!\n"          \
+            "    stp x0, x1, [sp, #16]\n"              \
+            "    str x2, [sp, #32]\n"                  \
+            "    bl fs_" #name "_begins\n"             \
+            "    mov x16, x0\n"                        \
+            "    ldr x2, [sp, #32]\n"                  \
+            "    ldp x0, x1, [sp, #16]\n"              \
+            "    ldp x29, x30, [sp], #48\n"            \
+            "    br x16\n"                             \
+            ".size " #name ", .-" #name "\n"           \
+            ".popsection\n");
+JUMPS(dlopen)
+JUMPS(dlmopen)
+#endif

@@ -38,6 +38,20 @@ fs_vfork_call *fs_next_vfork(void)
     return next_vfork;
 }
 
+static void *next_dlopen, *next_dlmopen;
+
+void *fs_next_dlopen(void)
+{
+    if (next_dlopen == NULL) next_dlopen = find("dlopen");
+    return next_dlopen;
+}
+
+void *fs_next_dlmopen(void)
+{
+    if (next_dlmopen == NULL) next_dlmopen = find("dlmopen");
+    return next_dlmopen;
+}
+
 /* Later ones may be called by a signal's handler, or by a child that was made by vfork(). */
 #define FIND_NOW(result, name, parameters, arguments) *(void **)&fs_next.name = find(#name);
 __attribute__((constructor(101))) static void find_all(void)
@@ -45,5 +59,7 @@ __attribute__((constructor(101))) static void find_all(void)
     int before = errno;
     FS_NEXT_ALL(FIND_NOW)
     fs_next_vfork();
+    fs_next_dlopen();
+    fs_next_dlmopen();
     errno = before;
 }

@@ -99,6 +99,9 @@ extern struct fs_next fs_next __attribute__((visibility("default"))); /* also fo
 /* vfork() returns twice, so nobody calls it for another: where it is. */
 typedef pid_t fs_vfork_call(void);
 fs_vfork_call *fs_next_vfork(void);
+/* Likewise of those that ask who has called them. */
+void *fs_next_dlopen(void);
+void *fs_next_dlmopen(void);
 
 #define FS_DOOR __attribute__((visibility("default")))
 /* Another name of a door. */

@@ -169,7 +169,9 @@ static const struct told whys[] = {
                         "other code has sent or received, or something went over it that only TCP carries"},
     [FS_WHY_OPTIONS] = {"descriptor_taken", "it has options that only TCP serves"},
     [FS_WHY_UNCOUNTED] = {"system_error", "the kernel does not tell how many bytes went over it"},
-    [FS_WHY_REFUSED] = {"system_error", "the kernel refuses this process calls that memory needs (seccomp)"},
+    [FS_WHY_REFUSED] =
+        {"system_error",
+         "the kernel refuses calls that memory needs (seccomp), or code calls past fastsock (RTLD_DEEPBIND, dlmopen)"},
     [FS_WHY_LEFT] = {"not_yet", ""},
 };
 static const char *const lessons[] = {

@@ -5,8 +5,10 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <aio.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/close_range.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -15,6 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1210,6 +1213,155 @@ static void armed_there(int number)
 
 /* ---- */
 
+/* ---- an end that is stopped ---- */
+
+static long fill_up(int number)
+{
+    static char block[50000];
+    long sent = 0;
+    for (ssize_t now; (now = send(number, block, sizeof block, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0;) sent += now;
+    return sent;
+}
+
+/* Reads to the end, and tells how much came. */
+static void count_all(int number, int answers)
+{
+    static char block[50000];
+    long count = 0;
+    for (ssize_t now; (now = recv(number, block, sizeof block, 0)) > 0;) count += now;
+    if (write(answers, &count, sizeof count) != sizeof count) die("write");
+}
+
+static void stopped_here(int number)
+{
+    char byte;
+    long came = 0;
+    struct timeval limit = {0, 100000};
+    struct pollfd one = {number, POLLIN, 0};
+    int poller = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    epoll_ctl(poller, EPOLL_CTL_ADD, number, &event);
+    setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    kill(getppid(), SIGSTOP);
+    put(number, "x");
+    say("recv", recv(number, &byte, 1, 0));
+    say("poll", poll(&one, 1, 100));
+    say("epoll_wait", epoll_wait(poller, &event, 1, 100));
+    long sent = 1 + fill_up(number);
+    say("send", send(number, "x", 1, MSG_DONTWAIT));
+    say("shutdown", shutdown(number, SHUT_WR));
+    limit.tv_usec = 0;
+    setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    kill(getppid(), SIGCONT);
+    say("answer", recv(number, &came, sizeof came, MSG_WAITALL));
+    say("lost", sent - came);
+}
+
+static void stopped_there(int number)
+{
+    count_all(number, number);
+    await_end(number);
+}
+
+/* What was sent comes, though the close came first. */
+static void left_here(int number)
+{
+    kill(getppid(), SIGSTOP);
+    long sent = fill_up(number);
+    say("close", close(number));
+    kill(getppid(), SIGCONT);
+    long came = 0;
+    if (read(gate[0], &came, sizeof came) != sizeof came) die("read");
+    say("lost", sent - came);
+}
+
+static void left_there(int number) { count_all(number, gate[1]); }
+
+/* A close that waits (SO_LINGER with a time). */
+static void lingers_here(int number)
+{
+    struct linger linger = {1, 5};
+    long came = 0;
+    setsockopt(number, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    put(number, "all of this");
+    say("close", close(number));
+    if (read(gate[0], &came, sizeof came) != sizeof came) die("read");
+    say("came", came);
+}
+
+static void lingers_there(int number) { count_all(number, gate[1]); }
+
+/* Its time is over before all has gone; the rest goes on. */
+static void lingers_long_here(int number)
+{
+    struct linger linger = {1, 1};
+    setsockopt(number, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    kill(getppid(), SIGSTOP);
+    long sent = fill_up(number), came = 0;
+    say("close", close(number));
+    kill(getppid(), SIGCONT);
+    if (read(gate[0], &came, sizeof came) != sizeof came) die("read");
+    say("lost", sent - came);
+}
+
+static void lingers_long_there(int number) { count_all(number, gate[1]); }
+
+/* ---- the kernel's own asynchronous calls (io_submit) ---- */
+
+static long submit(aio_context_t context, int number, int what, void *bytes, size_t size)
+{
+    struct iocb one = {.aio_lio_opcode = (uint16_t)what, .aio_fildes = (uint32_t)number,
+                       .aio_buf = (uint64_t)(uintptr_t)bytes, .aio_nbytes = size};
+    struct iocb *all[1] = {&one};
+    struct io_event event = {0};
+    if (syscall(SYS_io_submit, context, 1L, all) != 1) return -1;
+    return syscall(SYS_io_getevents, context, 1L, 1L, &event, NULL) == 1 ? (long)event.res : -1;
+}
+
+static void submitted_here(int number)
+{
+    aio_context_t context = 0;
+    char bytes[16] = "";
+    say("io_setup", syscall(SYS_io_setup, 4L, &context));
+    put(number, "one");
+    say("io_submit", submit(context, number, IOCB_CMD_PWRITE, "two", 3));
+    say("io_submit", submit(context, number, IOCB_CMD_PREAD, bytes, sizeof bytes));
+    say("same", memcmp(bytes, "answer", 6));
+    put(number, "end");
+    say("recv", recv(number, bytes, 4, MSG_WAITALL));
+}
+
+/* Code whose calls of the C library come by no door of a preloaded library. */
+static void go_past(int number, void *library)
+{
+    ssize_t (*sends)(int, const void *, size_t, int), (*receives)(int, void *, size_t, int);
+    char bytes[16] = "";
+    if (library == NULL) die("dlopen");
+    *(void **)&sends = dlsym(library, "send");
+    *(void **)&receives = dlsym(library, "recv");
+    put(number, "one");
+    say("send", sends(number, "two", 3, 0));
+    say("recv", receives(number, bytes, 6, MSG_WAITALL));
+    say("same", memcmp(bytes, "answer", 6));
+    put(number, "end");
+    say("recv", recv(number, bytes, 4, MSG_WAITALL));
+}
+
+static void deepbind_here(int number) { go_past(number, dlopen("libc.so.6", RTLD_NOW | RTLD_DEEPBIND)); }
+static void namespace_here(int number) { go_past(number, dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW)); }
+
+static void submitted_there(int number)
+{
+    char bytes[16] = "";
+    if (recv(number, bytes, 6, MSG_WAITALL) == 6) put(number, memcmp(bytes, "onetwo", 6) == 0 ? "answer" : "wrong!");
+    get(number, 3);
+    put(number, "last");
+    await_end(number);
+}
+
+static void deepbind_there(int number) { submitted_there(number); }
+static void namespace_there(int number) { submitted_there(number); }
+
 struct scene {
     const char *name;
     void (*here)(int), (*there)(int);
@@ -1224,6 +1376,8 @@ static const struct scene scenes[] = {
     SCENE(asynchronous), SCENE(bare),  SCENE(zerocopy), SCENE(shell), SCENE(at_directory), SCENE(wide), SCENE(peek_parts),
     SCENE(edge), SCENE(two_by_edges), SCENE(two_by_level), SCENE(shared_word),
     SCENE(by_another_thread), SCENE(refused), SCENE(cancelled), SCENE(armed),
+    SCENE(stopped), SCENE(left), SCENE(lingers), SCENE(lingers_long), SCENE(submitted),
+    SCENE(deepbind), SCENE(namespace),
 };
 
 int main(int count, char **arguments)
