@@ -1,4 +1,5 @@
-"""Builds the native core where a C compiler is found; without one fastsock installs too, and doctor says so.
+"""Builds the native core where a C compiler is found; without one fastsock installs too, and doctor says so. So it does
+on other systems than Linux, for which nothing is compiled.
 
 Whoever asks for the build itself (build_ext) is told when a module of it fails: an older one would run in its place.
 CFLAGS says otherwise where it names a level of optimisation (-O0) or debug information (-g).
@@ -10,6 +11,7 @@ import hashlib
 import logging
 import os
 import re
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -43,7 +45,8 @@ BORROWER = "fastsock.core.preload._core"
 LED = PRELOAD / "led.c"  # where the linker leads the core's own calls: in both
 C_FILES = [path for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
 
-CORES = len(os.sched_getaffinity(0))
+IS_LINUX = sys.platform == "linux"  # elsewhere there is nothing to compile: all stays on plain TCP
+CORES = len(os.sched_getaffinity(0)) if IS_LINUX else 1
 ASKED = os.environ.get("CFLAGS", "").split()
 
 # RDMA is built in where the headers of libibverbs and librdmacm are found: the compiler's own, or those of this folder.
@@ -187,7 +190,7 @@ def borrower(core: Extension) -> Extension:
     return Extension(BORROWER, sources=[*sources, str(LED)], depends=core.depends, **options)
 
 
-if __name__ == "__main__":  # cythonize()'s other processes may import this file
+def compiled() -> list[Extension]:
     # Python with its C types beside it is compiled too; without a compiler it runs as it is
     typed = [path.with_suffix(".py") for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
     modules = [extension(binding) for binding in sorted([*PACKAGE.rglob("*.pyx"), *typed])]
@@ -199,4 +202,8 @@ if __name__ == "__main__":  # cythonize()'s other processes may import this file
     write_shared_names()
     for module in extensions:
         module.optional = True  # cythonize() makes new ones and forgets it
-    setup(ext_modules=extensions, cmdclass={"build_ext": BuildInParallel})
+    return extensions
+
+
+if __name__ == "__main__":  # cythonize()'s other processes may import this file
+    setup(ext_modules=compiled() if IS_LINUX else [], cmdclass={"build_ext": BuildInParallel})

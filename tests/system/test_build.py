@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -48,3 +49,28 @@ def test_who_asks_for_the_build_is_told(build):
 
 def test_an_installation_does_without_the_module(build):
     assert build("build") == (0, ["good"])
+
+
+def test_other_systems_have_nothing_to_compile(tmp_path):
+    code = f"""
+import os, runpy, sys, urllib.request, Cython.Build, setuptools.command.build_ext
+sys.platform = "darwin"
+del os.sched_getaffinity
+sys.argv = ["setup.py", "build_ext", "--build-lib", {str(tmp_path)!r}, "--build-temp", {str(tmp_path)!r}]
+runpy.run_path("setup.py", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "Cythonizing" not in done.stdout and list(tmp_path.iterdir()) == []
+
+
+def test_the_version_is_the_same_everywhere():
+    said = {
+        re.search(pattern, (ROOT / name).read_text(), re.MULTILINE).group(1)
+        for name, pattern in (
+            ("pyproject.toml", r'^version = "(.+)"$'),
+            ("fastsock/__init__.py", r'^__version__ = "(.+)"$'),
+            ("conda/meta.yaml", r'set version = "(.+?)"'),
+        )
+    }
+    assert len(said) == 1
