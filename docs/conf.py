@@ -37,6 +37,7 @@ html_title = "fastsock"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_show_copyright = False
 html_copy_source = False
 
 autodoc_typehints = "signature"

@@ -291,10 +291,10 @@ class Daemon:
         if self._announcer is not None:
             self._announcer.close()
         self._pool.unwatch(self._listener.fileno())
-        self._listener.close()
         self._leases.close()
         for entry in objects:
             self._withdraw(entry)
+        self._listener.close()  # behind the names: who finds one finds a listener
         for stranger in strangers:
             stranger.leave()
         for session in sessions:

@@ -7,18 +7,22 @@ from typing import Any
 
 from . import addresses, connecting
 from .connecting import Options, reach, status_of
-from .errors import RmiError
+from .errors import RmiError, UnknownObject
 
 
 def daemons() -> tuple[list[dict[str, Any]], list[str]]:
-    """What each daemon says of itself, and a line for each that did not answer."""
+    """What each daemon says of itself, and a line for each that did not answer.
+
+    One that ended after its name was seen is no daemon any more, and no problem.
+    """
     places: dict[tuple[str, int], list[str]] = {}
     found, problems = [], []
     for name in addresses.names_here():
         try:
             places.setdefault(addresses.resolve(name), []).append(name)
         except RmiError as error:
-            problems.append(f"rmi:{name}: {error}")
+            if not _has_ended(name):
+                problems.append(f"rmi:{name}: {error}")
     for (host, port), names in places.items():
         try:
             session = reach(host, port, Options())
@@ -27,8 +31,20 @@ def daemons() -> tuple[list[dict[str, Any]], list[str]]:
             finally:
                 session.close()
         except (RmiError, OSError) as error:
-            problems.append(f"{host}:{port} ({', '.join(names)}): {error}")
+            if not all(map(_has_ended, names)):
+                problems.append(f"{host}:{port} ({', '.join(names)}): {error}")
     return found, problems
+
+
+def _has_ended(name: str) -> bool:
+    """Whether no process has the name now."""
+    try:
+        addresses.resolve(name)
+    except UnknownObject:
+        return True
+    except RmiError:
+        return False
+    return False
 
 
 def names_at_server() -> tuple[dict[str, str], list[str]]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from fastsock import rmi
-from fastsock.rmi import connecting, names
+from fastsock.rmi import addresses, connecting, listing, names
 
 from .running import COMMAND, run
 
@@ -37,6 +37,38 @@ def test_a_daemon_is_there_while_it_lives():
         assert f"rmi:{name}  Store" in run("list").stdout
         process.kill()
     assert process.pid not in [each["process"] for each in listed()["daemons"]]
+
+
+def test_a_daemon_that_ends_before_it_is_asked_is_no_problem(monkeypatch):
+    name = "command-test-ends"
+    daemon = rmi.Daemon()
+    daemon.register(names.Names(), name)
+    daemon.start()
+    ask = listing.reach
+
+    def end_and_ask(*arguments):
+        daemon.close()
+        return ask(*arguments)
+
+    monkeypatch.setattr(addresses, "names_here", lambda: [name])
+    monkeypatch.setattr(listing, "reach", end_and_ask)
+    assert listing.daemons() == ([], [])  # it ended before it was asked what it serves
+    assert listing.daemons() == ([], [])  # before it was asked where it listens
+
+
+def test_a_daemon_that_lives_and_does_not_answer_is_a_problem(monkeypatch):
+    name = "command-test-mute"
+
+    def refuse(*_):
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(addresses, "names_here", lambda: [name])
+    monkeypatch.setattr(listing, "reach", refuse)
+    with rmi.Daemon() as daemon:
+        daemon.register(names.Names(), name)
+        daemon.start()
+        found, problems = listing.daemons()
+    assert found == [] and len(problems) == 1 and name in problems[0]
 
 
 def test_ranks_are_told_by_their_job():
