@@ -84,7 +84,7 @@ def _escaped(line: str) -> str:
     pieces = re.split(r"(``[^`]+``|`[^`]+`)", line)
     for index in range(0, len(pieces), 2):
         pieces[index] = re.sub(r"([*|\\])|(?<=\w)(_)(?!\w)", r"\\\1\2", pieces[index])
-    return "".join(pieces)
+    return re.sub(r"docs/([\w/-]+)\.md", r":doc:`/\1`", "".join(pieces))
 
 
 def _without_comments(app: object, tree: nodes.document) -> None:
