@@ -124,6 +124,27 @@ def test_a_thread_that_waits_for_edges_hears_of_what_comes_while_another_one_rea
     assert compiled.gained(report) > 0
 
 
+@pytest.mark.parametrize("connections", ["2", "8", "50"])
+@pytest.mark.parametrize("what", ["all", "some", "threads", "forked", "closes"])
+def test_threads_that_poll_several_connections_hear_of_each_answer(what: str, connections: str, tmp_path: Path) -> None:
+    words = [compiled.program("polled"), "mixed", what, connections, "240"]
+    report = tmp_path / "report"
+    seen = compiled.ours(words, report, UPGRADE_AFTER=0)
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "240 rounds\n", "")
+    assert compiled.gained(report) > 0
+
+
+@pytest.mark.parametrize("how", ["poll", "ppoll", "select"])
+def test_a_thread_that_polls_several_connections_is_told_by_bits(how: str, tmp_path: Path) -> None:
+    """Tokens are bytes on TCP: about 10,000 answers come, and where tokens tell of them each has one."""
+    words = [compiled.program("polled"), how, "all", "8", "2000", "tcp"]
+    report = tmp_path / "report"
+    seen = compiled.ours(words, report, UPGRADE_AFTER=0)
+    assert (seen.returncode, seen.stderr) == (0, "")
+    assert compiled.gained(report) == 16
+    assert int(seen.stdout) < 4000
+
+
 @pytest.mark.parametrize(("server", "client"), TALKS)
 @pytest.mark.parametrize(("after", "ring"), [(0, "1M"), (5, "4096")])
 def test_every_byte_comes_back(server: str, client: str, after: int, ring: str, tmp_path: Path) -> None:

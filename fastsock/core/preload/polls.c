@@ -9,118 +9,12 @@
 #include <unistd.h>
 
 #include "next.h"
-#include "process.h"
+#include "polled.h"
 #include "stream.h"
-#include "switch/carry.h"
-#include "switch/polling.h"
-#include "switch/refusals.h"
-#include "switch/table.h"
 #include "system.h"
 #include "watched.h"
 
-#define READABLE (POLLIN | POLLRDNORM)
-#define MOST_STALE 64
-#define FEW 64 /* of select(), without an allocation; of poll(), without a look at the limit of numbers */
-
-static struct fs_poller common = {.spin = {.success = 1.0f}}; /* what all have learned of waiting a moment */
-
-static int is_with_memory(int descriptor)
-{
-    const struct fs_connection *connection = fs_table_find(descriptor);
-    return connection != NULL && fs_carry_is_attached(connection);
-}
-
-/* Where it stands aside the pollers are Python's. */
-static int is_due(void) { return fs_polling_is_due() && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed); }
-
-/* Whether the kernel's answer must be looked at. */
-static int concerns(const struct pollfd *list, nfds_t count)
-{
-    if (!is_due()) return 0;
-    for (nfds_t i = 0; i < count; i++)
-        if (list[i].fd >= 0 && list[i].events & READABLE && is_with_memory(list[i].fd)) return 1;
-    return 0;
-}
-
-/* ---- those whose rings have something ---- */
-
-static int mark(struct pollfd *list, nfds_t count, const int *ready, int found)
-{
-    int marked = 0;
-    for (nfds_t i = 0; i < count; i++) {
-        if (!(list[i].events & READABLE)) continue;
-        for (int j = 0; j < found; j++)
-            if (list[i].fd == ready[j]) {
-                if (list[i].revents == 0) marked++;
-                list[i].revents |= (short)(list[i].events & READABLE);
-                break;
-            }
-    }
-    return marked;
-}
-
-static int look(struct pollfd *list, nfds_t count, int waits, uint64_t left, int *ready)
-{
-    struct fs_poller poller = FS_POLLER_NEW;
-    for (nfds_t i = 0; i < count; i++)
-        if (list[i].fd >= 0 && list[i].events & READABLE && !fs_poller_note(&poller, list[i].fd)) {
-            struct fs_connection *connection = fs_table_find(list[i].fd);
-            if (connection != NULL) fs_carry_show(connection, list[i].fd);
-        }
-    int found = fs_poller_look(&poller, ready);
-    if (found > 0 || poller.count == 0 || !waits) return found;
-    struct fs_polled among[FS_POLLED_MOST];
-    memcpy(among, poller.among, (size_t)poller.count * sizeof *among);
-    if (fs_poller_await(&common, among, poller.count, left)) found = fs_poller_look(&poller, ready);
-    return found > 0 ? found : fs_poller_settle(&poller, ready);
-}
-
-/* ---- what the kernel tells ---- */
-
-static int keep_what_is_so(struct pollfd *list, nfds_t count, int told)
-{
-    for (nfds_t i = 0; i < count && told > 0; i++) {
-        if (list[i].fd < 0 || !(list[i].revents & READABLE) || fs_polling_is_stale(list[i].fd, 0) != 1) continue;
-        list[i].revents &= (short)~READABLE;
-        if (list[i].revents == 0) told--;
-    }
-    return told;
-}
-
-static int ask(struct pollfd *list, nfds_t count, uint64_t left, const sigset_t *mask)
-{
-    struct timespec limit = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-    const struct timespec *until = left == UINT64_MAX ? NULL : &limit;
-    int told = mask == NULL ? fs_poll_on(list, count, until) : fs_next.ppoll(list, count, until, mask);
-    return told < 0 ? -errno : told;
-}
-
-/* ---- poll ---- */
-
-/* As ppoll(), of which some are connections with memory.  `limit_ns`: UINT64_MAX: none. */
-static int poll_all(struct pollfd *list, nfds_t count, uint64_t limit_ns, const sigset_t *mask)
-{
-    uint64_t until = limit_ns == 0 || limit_ns == UINT64_MAX ? limit_ns : fs_now_ns() + limit_ns;
-    int ready[FS_POLLED_MOST];
-    int found = look(list, count, limit_ns != 0, limit_ns, ready);
-    if (found > 0) {
-        int told = 0;
-        if (count > 1 || list[0].events & ~READABLE) told = ask(list, count, 0, NULL);
-        else list[0].revents = 0;
-        if (told < 0) return told;
-        told = keep_what_is_so(list, count, told);
-        told += mark(list, count, ready, found);
-        if (told > 0) return told;
-    }
-    for (int times = 0;; times++) {
-        uint64_t now = until == 0 || until == UINT64_MAX ? 0 : fs_now_ns();
-        uint64_t left = until == UINT64_MAX ? until : until > now ? until - now : 0;
-        int told = ask(list, count, left, mask);
-        if (told <= 0) return told;
-        int kept = keep_what_is_so(list, count, told);
-        if (kept > 0 || left == 0 || times > MOST_STALE) return kept;
-    }
-}
+#define READABLE FS_POLLS_READABLE
 
 static int answer(int result, int before)
 {
@@ -138,7 +32,7 @@ static int is_refused(const struct pollfd *list, nfds_t count)
 {
     struct rlimit limit;
     if (fs_is_nowhere(list)) return 1;
-    return count > FEW && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count > limit.rlim_cur;
+    return count > FS_POLLS_FEW && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count > limit.rlim_cur;
 }
 
 /* Whoever polls the number of an epoll object must see all as it is. */
@@ -152,19 +46,19 @@ FS_DOOR int ppoll(struct pollfd *list, nfds_t count, const struct timespec *limi
 {
     if (is_refused(list, count)) return fs_next.ppoll(list, count, limit, mask);
     show_objects(list, count);
-    if (is_wrong(limit) || !concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
+    if (is_wrong(limit) || !fs_polled_concerns(list, count)) return fs_next.ppoll(list, count, limit, mask);
     int before = errno;
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
-    return answer(poll_all(list, count, ns, mask), before);
+    return answer(fs_polled_wait(list, count, ns, mask), before);
 }
 
 FS_DOOR int poll(struct pollfd *list, nfds_t count, int timeout)
 {
     if (is_refused(list, count)) return fs_next.poll(list, count, timeout);
     show_objects(list, count);
-    if (!concerns(list, count)) return fs_next.poll(list, count, timeout);
+    if (!fs_polled_concerns(list, count)) return fs_next.poll(list, count, timeout);
     int before = errno;
-    return answer(poll_all(list, count, timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000u, NULL), before);
+    return answer(fs_polled_wait(list, count, timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000u, NULL), before);
 }
 
 FS_DOOR int __poll_chk(struct pollfd *list, nfds_t count, int timeout, size_t room);
@@ -224,9 +118,9 @@ static int select_concerns(int end, const fd_set *readers)
     for (int i = 0; i < end; i++) {
         if (!is_in(readers, i)) continue;
         if (fs_watch_is_known(i)) fs_watch_be_exact(i);
-        found |= is_with_memory(i);
+        found |= fs_polled_has_memory(i);
     }
-    return found && is_due();
+    return found && fs_polled_is_due();
 }
 
 /* What select() calls readable, writable and exceptional, as the kernel has it. */
@@ -250,7 +144,7 @@ static int told_in_sets(const struct pollfd *list, nfds_t count, fd_set *readers
 
 static int select_by_poll(int end, fd_set *readers, fd_set *writers, fd_set *others, uint64_t ns, const sigset_t *mask)
 {
-    struct pollfd few[FEW], *list = end <= FEW ? few : malloc((size_t)end * sizeof *list);
+    struct pollfd few[FS_POLLS_FEW], *list = end <= FS_POLLS_FEW ? few : malloc((size_t)end * sizeof *list);
     nfds_t count = 0;
     if (list == NULL) return -ENOMEM;
     for (int i = 0; i < end; i++) {
@@ -258,7 +152,7 @@ static int select_by_poll(int end, fd_set *readers, fd_set *writers, fd_set *oth
                      (is_in(others, i) ? POLLPRI : 0);
         if (events != 0) list[count++] = (struct pollfd){i, (short)events, 0};
     }
-    int told = poll_all(list, count, ns, mask);
+    int told = fs_polled_wait(list, count, ns, mask);
     if (told >= 0) told = told_in_sets(list, count, readers, writers, others);
     if (list != few) free(list);
     return told;

@@ -189,7 +189,9 @@ static int open_report(const char *target) { return open(target, O_WRONLY | O_AP
 
 static void report(void)
 {
+    static _Atomic int is_written;
     const char *target = fs_report_target;
+    if (atomic_exchange(&is_written, 1)) return;
     if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside) || atomic_load(&fs_python_tells)) return;
     int to_error = strcmp(target, "-") == 0;
     int file = to_error ? -1 : open_report(target);
@@ -215,11 +217,12 @@ void fs_report_at_exit(void)
     atexit(report);
 }
 
-/* Of the program itself it is said even that there was no connection. */
+/* Of the program itself it is said even that there was no connection.  Of those that are open the report tells before they
+ * are left at the exit: so it is arranged again when the first one comes. */
 __attribute__((constructor)) static void begin(void)
 {
     fs_process_begin();
-    if (is_launched()) fs_report_at_exit();
+    if (fs_report_target != NULL && is_launched()) atexit(report);
 }
 
 /* ---- on the way ---- */

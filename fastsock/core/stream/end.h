@@ -317,6 +317,10 @@ int fs_end_look(struct fs_end *end, int what); /* with the interpreter's lock, a
 int fs_yield_is_due(struct fs_yielding *past); /* 0: it rests, for one more call */
 int fs_spin_is_due(struct fs_spin *past);      /* then to be told whether it was answered */
 void fs_spin_learn(struct fs_spin *past, int answered);
+/* While it spins: whether so much time has gone by since the clock was read last that somebody else had this core.  Then
+ * others have work for it, and waits go without a spin for a while. */
+int fs_spin_has_lost_core(uint64_t *last);
+void fs_spin_put_off(struct fs_spin *past);
 int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
 void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
 /* The same bound for other waits on an end.  They began at those ticks and say `result`, 0: look again; so many bytes have

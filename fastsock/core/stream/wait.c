@@ -21,6 +21,7 @@
 #define WRITER_SLICE_NS 100000000ull
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
+#define OFF_CORE_US 20.0       /* longer than an interrupt, shorter than most turns of another thread */
 #define SHORTEST_SPIN_REST 15u /* where spins are seldom answered; each one that is not doubles it */
 #define LONGEST_SPIN_REST 1023u
 #define YIELD_WORTH_US 50.0 /* an answer that takes longer is not made slower by a sleep */
@@ -109,6 +110,19 @@ void fs_spin_learn(struct fs_spin *past, int answered)
     uint32_t rest = answered || past->success >= POOR_SUCCESS ? SHORTEST_SPIN_REST : past->rest * 2 + 1;
     past->rest = rest < LONGEST_SPIN_REST ? rest : LONGEST_SPIN_REST;
     past->success = past->success + ((float)answered - past->success) / 10;
+}
+
+int fs_spin_has_lost_core(uint64_t *last)
+{
+    uint64_t before = *last, now = *last = fs_ticks();
+    return (double)(now - before) > OFF_CORE_US * fs_ticks_per_us();
+}
+
+void fs_spin_put_off(struct fs_spin *past)
+{
+    past->success = 0;
+    past->skipped = 0;
+    past->rest = SHORTEST_SPIN_REST;
 }
 
 static int may_spin(struct fs_end *end, int what)

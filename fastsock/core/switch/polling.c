@@ -68,7 +68,8 @@ int fs_poller_note(struct fs_poller *poller, int descriptor)
 
 static int settle_edge(struct fs_poller *poller, struct fs_connection *connection, int descriptor, int flags)
 {
-    return fs_carry_settle_edge(connection, descriptor, flags | fs_seats_flags(&poller->seats, descriptor),
+    int how = fs_seats_flags(&poller->seats, descriptor);
+    return fs_carry_settle_edge(connection, descriptor, flags | (how != 0 ? how : poller->counted),
                                 fs_seats_edge(&poller->seats, descriptor));
 }
 
@@ -230,15 +231,14 @@ static int spin(struct fs_poller *poller, const struct wait *wait, uint64_t limi
 {
     double us = wait->spin_us < (double)limit_ns / 1e3 ? wait->spin_us : (double)limit_ns / 1e3;
     if (wait->far_count == 0 || wait->is_core_wanted || us <= 0 || !fs_spin_is_due(&poller->spin)) return 0;
-    uint64_t limit = (uint64_t)(us * fs_ticks_per_us()), start = fs_ticks();
-    int found = 0;
+    uint64_t limit = (uint64_t)(us * fs_ticks_per_us()), start = fs_ticks(), now = start;
+    int found = 0, lost = 0;
     do {
-        for (int i = 0; i < LOOKS_PER_CLOCK && !found; i++) {
-            found = has_any(wait->far, wait->far_count);
-            fs_pause();
-        }
-    } while (!found && fs_ticks() - start < limit);
-    fs_spin_learn(&poller->spin, found);
+        for (int i = 0; i < LOOKS_PER_CLOCK && !(found = has_any(wait->far, wait->far_count)); i++) fs_pause();
+        lost = fs_spin_has_lost_core(&now);
+    } while (!found && !lost && now - start < limit);
+    if (lost) fs_spin_put_off(&poller->spin);
+    else fs_spin_learn(&poller->spin, found);
     return found;
 }
 

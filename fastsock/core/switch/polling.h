@@ -32,6 +32,7 @@ struct fs_polled {
 struct fs_poller {
     struct fs_polled among[FS_POLLED_MOST];
     int count;
+    int counted;  /* FS_COUNTED: while its owner sleeps he is a listener of all that have no bit; or 0 */
     int pressing; /* there may be news that nobody will tell: it looks again soon */
     uint64_t turn;
     struct fs_spin spin;

@@ -127,7 +127,8 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
     result = 0;
     if (end != NULL && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record)) {
         fs_switch_mend_reader(record, descriptor);
-        if (!fs_identity_holds(connection, descriptor)) result = -EBADF;
+        /* who hears by a bit sleeps on whatever file the number is */
+        if (!by_bit && !fs_identity_holds(connection, descriptor)) result = -EBADF;
         else if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
         else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor, by_bit, edge);
     }
