@@ -38,7 +38,7 @@ thread.join()
 
 def test_the_words_are_the_same_as_pythons() -> None:
     text = re.sub(r'"\s+"', "", SOURCE.read_text())
-    assert tuple(re.findall(r'\[FS_WHY_\w+\] = \{\s*"(.*)",\s*"(.*)"\}', text)) == tuple(
+    assert tuple(re.findall(r'\[FS_WHY_\w+\] =\s*\{\s*"(.*)",\s*"(.*)"\}', text)) == tuple(
         (str(reason), detail) for reason, detail in carriers._WHY
     )
     assert tuple(re.findall(r'\[FS_LESSON_\w+\] = "(.*)"', text)) == carriers._LESSON
