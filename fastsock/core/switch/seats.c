@@ -248,13 +248,12 @@ int fs_seats_sleep(struct fs_seats *seats, int *numbers, int most, int flags, st
 {
     *asleep = NULL;
     if (seats->loop == NULL) return 0;
-    int result = fs_loop_sleep(seats->loop, numbers, most, flags);
-    if (result != 0) return result;
     if (fs_loop_descriptor(seats->loop) != seats->bell) { /* nobody would hear it */
-        fs_loop_awake(seats->loop, 0);
         fs_seats_drop_loop(seats);
         return -ESTALE;
     }
+    int result = fs_loop_sleep(seats->loop, numbers, most, flags);
+    if (result != 0) return result;
     *asleep = seats->loop;
     seats->sleepers++;
     return 0;
