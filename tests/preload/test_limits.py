@@ -20,9 +20,12 @@ def connections(told: str) -> int:
 
 
 @pytest.mark.parametrize("after", ["0", "3", "pays"])
-@pytest.mark.parametrize("numbers", [16, 24, 64])
-def test_descriptors_are_given_back_or_the_program_is_told(numbers: int, after: str, tmp_path: Path) -> None:
-    words = [compiled.program("limited"), "numbers", str(numbers)]
+@pytest.mark.parametrize("numbers", [16, 24, 64, 130])
+@pytest.mark.parametrize("how", [[], ["poll"]], ids=["epoll", "poll"])
+def test_descriptors_are_given_back_or_the_program_is_told(
+    how: list[str], numbers: int, after: str, tmp_path: Path
+) -> None:
+    words = [compiled.program("limited"), "numbers", str(numbers), *how]
     plain, ours = compiled.plain(words), compiled.ours_at_once(words, tmp_path / "report", UPGRADE_AFTER=after)
     assert (plain.returncode, ours.returncode) == (0, 0)
     missing = connections(plain.stdout) - connections(ours.stdout)

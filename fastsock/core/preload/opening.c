@@ -5,6 +5,7 @@
 
 #include "borrowed.h"
 #include "next.h"
+#include "polled.h"
 #include "passing.h"
 #include "process.h"
 #include "report.h"
@@ -92,6 +93,7 @@ static int gave_back(void)
         fs_is_within++;
         fs_hidden_give_back();
         fs_watched_give_back();
+        fs_polled_give_back();
         int left = fs_hidden_count();
         if (left == before && !atomic_exchange(&is_told, 1)) fs_report_short(left);
         fs_is_within--;

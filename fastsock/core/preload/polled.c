@@ -12,6 +12,7 @@
 #include "next.h"
 #include "process.h"
 #include "switch/carry.h"
+#include "switch/hidden.h"
 #include "switch/polling.h"
 #include "switch/refusals.h"
 #include "switch/switch.h"
@@ -19,7 +20,7 @@
 #include "switch/waiting.h"
 #include "system.h"
 
-#define READABLE FS_POLLS_READABLE
+#define READABLE FS_POLLED_READABLE
 #define MOST_STALE 64
 #define MOST_BUSY 64
 #define BUSY_NS 1000000ull     /* another thread is at work there: then we look again */
@@ -27,7 +28,8 @@
 #define LOOP_PAYS 16           /* times that the kernel has told: a loop costs as much as many wake-ups */
 #define SEATS_EVERY 16         /* waits: what has no bit yet may get one */
 #define SEVERAL 2              /* connections for which a thread needs no token of each */
-#define MOST_LOOPS 64          /* of threads of this process; each has a few descriptors */
+#define MOST_LOOPS 64          /* of threads of this process; each has four descriptors */
+#define NUMBERS_A_LOOP 64      /* that the program may have (RLIMIT_NOFILE) */
 #define RING_EVENTS \
     (READABLE | POLLRDBAND | POLLPRI | POLLRDHUP) /* of them a ring's bytes are the first to be heard of */
 
@@ -37,8 +39,7 @@ static struct fs_poller common = {.spin = {.success = 1.0f}}; /* what all have l
 
 struct own {
     struct fs_poller poller;
-    int busy; /* a signal handler that polls meanwhile hears by tokens */
-    int has_loop;
+    int busy;       /* a signal handler that polls meanwhile hears by tokens */
     int told;       /* by the kernel, of one with memory among several, while there is no loop */
     uint64_t asked; /* the kernel, by the clock of ticks */
     uint32_t process;
@@ -50,12 +51,14 @@ static pthread_key_t ending;
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static int cannot_end;
 
+static int has_loop(const struct own *mine) { return mine != NULL && mine->poller.seats.loop != NULL; }
+
 static void end(void *given)
 {
     struct own *mine = given;
     own = NULL;
+    if (has_loop(mine)) atomic_fetch_sub(&loops, 1);
     fs_seats_end(&mine->poller.seats);
-    if (mine->has_loop) atomic_fetch_sub(&loops, 1);
     free(mine);
 }
 
@@ -83,7 +86,7 @@ static struct own *make(void)
 static void begin_anew(struct own *mine)
 {
     fs_seats_end(&mine->poller.seats);
-    mine->has_loop = mine->told = 0;
+    mine->told = 0;
     mine->process = fs_generation();
     atomic_store(&loops, 0); /* it has this one thread, and forks are made by one */
 }
@@ -98,15 +101,44 @@ static struct own *take_own(void)
 
 static int may_make_loop(const struct own *mine)
 {
-    return !mine->has_loop && !mine->poller.seats.never && mine->told >= LOOP_PAYS;
+    return !has_loop(mine) && !mine->poller.seats.never && mine->told >= LOOP_PAYS;
+}
+
+static int most_loops(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / NUMBERS_A_LOOP >= MOST_LOOPS) return MOST_LOOPS;
+    return (int)(limit.rlim_cur / NUMBERS_A_LOOP);
 }
 
 static void make_loop(struct own *mine)
 {
     mine->told = 0;
     fs_seats_moved(&mine->poller.seats); /* they are this process's */
-    if (atomic_fetch_add(&loops, 1) < MOST_LOOPS && fs_seats_make_loop(&mine->poller.seats) > 0) mine->has_loop = 1;
-    else atomic_fetch_sub(&loops, 1);
+    if (atomic_fetch_add(&loops, 1) >= most_loops() || fs_seats_make_loop(&mine->poller.seats) < 0)
+        atomic_fetch_sub(&loops, 1);
+}
+
+static void show(int descriptor)
+{
+    struct fs_connection *connection = fs_table_find(descriptor);
+    if (connection != NULL) fs_carry_show(connection, descriptor);
+}
+
+/* All hear by tokens from now on. */
+static void drop_loop(struct own *mine)
+{
+    struct fs_seats *seats = &mine->poller.seats;
+    fs_seats_drop_loop(seats);
+    for (int i = 0; (i = fs_seats_next(seats, i)) >= 0; i++) show(i);
+    fs_seats_end(seats);
+    seats->never = 1;
+    atomic_fetch_sub(&loops, 1);
+}
+
+void fs_polled_give_back(void)
+{
+    if (has_loop(own) && !own->busy && own->process == fs_generation()) drop_loop(own);
 }
 
 /* ---- one wait ---- */
@@ -118,15 +150,14 @@ struct wait {
     uint64_t until; /* 0: it does not wait; UINT64_MAX: without an end */
     struct own *own;
     struct fs_poller *poller;
-    int several, lost_loop;
+    int lost_loop;
     struct fs_polled counted[FS_POLLED_MOST]; /* as listeners, while it sleeps */
     int counted_count;
-    struct pollfd few[FS_POLLS_FEW + 1], *with_bell; /* the list, and the loop's bell behind it; NULL: not made yet */
+    struct pollfd few[FS_POLLED_FEW + 1], *with_bell; /* the list, and the loop's bell behind it; NULL: not made yet */
     int ready[FS_POLLED_MOST];
 };
 
 static int waits(const struct wait *wait) { return wait->until != 0; }
-static int has_loop(const struct wait *wait) { return wait->own != NULL && wait->own->has_loop; }
 
 static uint64_t left_of(const struct wait *wait)
 {
@@ -158,30 +189,6 @@ int fs_polled_concerns(const struct pollfd *list, nfds_t count)
     return 0;
 }
 
-static void show(int descriptor)
-{
-    struct fs_connection *connection = fs_table_find(descriptor);
-    if (connection != NULL) fs_carry_show(connection, descriptor);
-}
-
-static void show_all(const struct wait *wait)
-{
-    for (nfds_t i = 0; i < wait->count; i++)
-        if (has_memory(&wait->list[i])) show(wait->list[i].fd);
-}
-
-/* All hear by tokens from now on. */
-static void drop_loop(struct wait *wait)
-{
-    fs_seats_drop_loop(&wait->own->poller.seats);
-    fs_seats_end(&wait->own->poller.seats);
-    wait->own->poller.seats.never = 1;
-    wait->own->has_loop = 0;
-    wait->lost_loop = 1;
-    atomic_fetch_sub(&loops, 1);
-    show_all(wait);
-}
-
 /* ---- those whose rings have something ---- */
 
 static int mark(struct wait *wait, int found)
@@ -211,7 +218,7 @@ static void seat(struct wait *wait, int number)
 static void note_all(struct wait *wait)
 {
     struct fs_seats *seats = &wait->poller->seats;
-    int seats_all = has_loop(wait) && wait->poller->turn++ % SEATS_EVERY == 0;
+    int seats_all = has_loop(wait->own) && wait->poller->turn++ % SEATS_EVERY == 0;
     for (nfds_t i = 0; i < wait->count; i++) {
         if (!is_watched(&wait->list[i])) continue;
         int number = wait->list[i].fd;
@@ -219,7 +226,6 @@ static void note_all(struct wait *wait)
         if (seats_all && !fs_seats_has(seats, number) && fs_polled_has_memory(number)) seat(wait, number);
         if (!fs_poller_note(wait->poller, number)) show(number);
     }
-    wait->several = wait->poller->count >= SEVERAL;
 }
 
 /* Before a token is asked for: a loop that has the bit of one asks for a token, too. */
@@ -283,27 +289,28 @@ static int make_list_with_bell(struct wait *wait)
 {
     struct rlimit limit;
     if (wait->with_bell != NULL) return 1;
-    if (wait->count < FS_POLLS_FEW) wait->with_bell = wait->few;
+    if (wait->count < FS_POLLED_FEW) wait->with_bell = wait->few;
     else if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && wait->count < limit.rlim_cur)
         wait->with_bell = malloc((wait->count + 1) * sizeof *wait->with_bell);
     return wait->with_bell != NULL;
 }
 
-/* How many of the list have something; 0: it sleeps in `asleep`, if there is a loop.  -EAGAIN: another look is due. -EBUSY: one of them
- * cannot be looked at. */
+/* How many of the list have something; 0: it sleeps in `asleep`, if there is a loop.  -EAGAIN: another look is due.
+ * -EBUSY: one of them cannot be looked at. */
 static int look_at_loop(struct wait *wait, struct fs_loop **asleep)
 {
     *asleep = NULL;
-    if (!has_loop(wait)) return 0;
+    if (!has_loop(wait->own)) return 0;
     struct fs_seats *seats = &wait->poller->seats;
     if (!waits(wait))
         return wait->poller->count < FS_POLLED_MOST
                    ? 0
                    : keep_listed(wait, fs_seats_look(seats, wait->ready, FS_POLLED_MOST, FS_AT_ONCE));
-    int found =
-        make_list_with_bell(wait) ? fs_seats_sleep(seats, wait->ready, FS_POLLED_MOST, FS_AT_ONCE, asleep) : -ESTALE;
-    if (found == -ESTALE) {
-        drop_loop(wait);
+    int keeps = !fs_hidden_is_short() && make_list_with_bell(wait);
+    int found = keeps ? fs_seats_sleep(seats, wait->ready, FS_POLLED_MOST, FS_AT_ONCE, asleep) : -ESTALE;
+    if (found == -ESTALE) { /* the bell is closed, or may not be kept */
+        drop_loop(wait->own);
+        wait->lost_loop = 1;
         return -EAGAIN;
     }
     if (found <= 0) return found;
@@ -317,14 +324,14 @@ static int look_at_loop(struct wait *wait, struct fs_loop **asleep)
 static void hear(struct wait *wait, int number)
 {
     struct fs_seats *seats = &wait->poller->seats;
-    if (!wait->several || !fs_polled_has_memory(number)) return;
+    if (wait->poller->count < SEVERAL || !fs_polled_has_memory(number)) return;
     if (wait->own == NULL) {
         if (own == NULL && !fs_is_borrowed()) make();
         return; /* the next wait has it */
     }
-    wait->own->told += !wait->own->has_loop;
+    wait->own->told += !has_loop(wait->own);
     if (may_make_loop(wait->own)) make_loop(wait->own);
-    if (!wait->own->has_loop) return;
+    if (!has_loop(wait->own)) return;
     if (fs_seats_has_bit(seats, number)) {
         fs_seats_told(seats, number);
         return;
@@ -456,7 +463,7 @@ int fs_polled_wait(struct pollfd *list, nfds_t count, uint64_t limit_ns, const s
     wait.poller = wait.own != NULL ? &wait.own->poller : &without_loop;
     wait.poller->count = 0;
     wait.poller->counted = FS_COUNTED;
-    wait.several = wait.lost_loop = wait.counted_count = 0;
+    wait.lost_loop = wait.counted_count = 0;
     wait.with_bell = NULL;
     int result = wait_for(&wait);
     end_listening(&wait);

@@ -14,7 +14,7 @@
 #include "system.h"
 #include "watched.h"
 
-#define READABLE FS_POLLS_READABLE
+#define READABLE FS_POLLED_READABLE
 
 static int answer(int result, int before)
 {
@@ -32,7 +32,7 @@ static int is_refused(const struct pollfd *list, nfds_t count)
 {
     struct rlimit limit;
     if (fs_is_nowhere(list)) return 1;
-    return count > FS_POLLS_FEW && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count > limit.rlim_cur;
+    return count > FS_POLLED_FEW && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count > limit.rlim_cur;
 }
 
 /* Whoever polls the number of an epoll object must see all as it is. */
@@ -144,7 +144,7 @@ static int told_in_sets(const struct pollfd *list, nfds_t count, fd_set *readers
 
 static int select_by_poll(int end, fd_set *readers, fd_set *writers, fd_set *others, uint64_t ns, const sigset_t *mask)
 {
-    struct pollfd few[FS_POLLS_FEW], *list = end <= FS_POLLS_FEW ? few : malloc((size_t)end * sizeof *list);
+    struct pollfd few[FS_POLLED_FEW], *list = end <= FS_POLLED_FEW ? few : malloc((size_t)end * sizeof *list);
     nfds_t count = 0;
     if (list == NULL) return -ENOMEM;
     for (int i = 0; i < end; i++) {

@@ -191,8 +191,8 @@ static void report(void)
 {
     static _Atomic int is_written;
     const char *target = fs_report_target;
-    if (atomic_exchange(&is_written, 1)) return;
     if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside) || atomic_load(&fs_python_tells)) return;
+    if (atomic_exchange(&is_written, 1)) return;
     int to_error = strcmp(target, "-") == 0;
     int file = to_error ? -1 : open_report(target);
     if (!to_error && file < 0 && errno == EMFILE) {

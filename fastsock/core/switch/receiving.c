@@ -14,7 +14,7 @@
 #define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
 #define PROMISE_US 100.0             /* spent at most in one receive on what the other end is about to publish */
 #define LOOK_EVERY_US 100.0          /* how old the knowledge may be that the connection has not ended */
-#define AT_ONCE_US 5.0               /* of who does not wait: no process ends, and is known to have ended, in less */
+#define JUST_NOW_US 5.0              /* of who does not wait: no process ends, and is known to have ended, in less */
 #define MOST_STEPS 256               /* in one receive: the other end could change its mind for ever */
 #define NOT_COUNTED (MSG_OOB | MSG_ERRQUEUE) /* they are no part of the stream */
 #define ON 1                                 /* of a step: go on, by what the words say now */
@@ -210,7 +210,7 @@ static int is_look_old(const struct fs_end *end) { return is_look_older_than(end
 static int is_look_due(const struct fs_end *end, int flags)
 {
     return end->end_shown || atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen ||
-           is_look_older_than(end, flags & FS_WILL_WAIT ? LOOK_EVERY_US : AT_ONCE_US);
+           is_look_older_than(end, flags & FS_WILL_WAIT ? LOOK_EVERY_US : JUST_NOW_US);
 }
 
 /* Whether the kernel shows an end.  A token that lies before it hides it from a look at the bytes. */

@@ -1,6 +1,6 @@
-/* A server whose limits are low: limited WHAT NUMBER.  It prints how many connections it could have, and each one is used.
+/* A server whose limits are low: limited WHAT NUMBER [poll].  It prints how many connections it could have, and each one is used.
  *
- * numbers: at most so many descriptors.  memory: so many MiB of addresses beyond what it has.  processes: no more of them.
+ * It waits by epoll, or by poll.  numbers: at most so many descriptors.  memory: so many MiB of addresses beyond what it has.  processes: no more of them.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -54,22 +54,43 @@ static void ask(struct sockaddr_in *address, int orders)
     }
 }
 
-static int serve(int listener, int poller, int orders)
+static int poller = -1; /* -1: by poll */
+static struct pollfd watched[MOST + 1];
+static int watched_count;
+
+static void watch(int number)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = listener};
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = number};
+    if (poller >= 0) CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, number, &event) == 0);
+    watched[watched_count++] = (struct pollfd){number, POLLIN, 0};
+}
+
+static int next_ready(void)
+{
+    struct epoll_event event;
+    if (poller >= 0) {
+        CHECK(epoll_wait(poller, &event, 1, 20000) == 1);
+        return event.data.fd;
+    }
+    CHECK(poll(watched, (nfds_t)watched_count, 20000) > 0);
+    int i = 0;
+    while (watched[i].revents == 0) i++;
+    return watched[i].fd;
+}
+
+static int serve(int listener, int orders)
+{
     char byte;
     int count = 0;
-    CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, listener, &event) == 0);
+    watch(listener);
     for (;;) {
         if (count < MOST) CHECK(write(orders, "", 1) == 1);
         for (int answers = 0; answers < ROUNDS + count;) {
-            CHECK(epoll_wait(poller, &event, 1, 20000) == 1);
-            int stream = event.data.fd;
+            int stream = next_ready();
             if (stream == listener) {
                 stream = accept(listener, NULL, NULL);
                 if (stream < 0) return count;
-                event = (struct epoll_event){.events = EPOLLIN, .data.fd = stream};
-                CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, stream, &event) == 0);
+                watch(stream);
                 continue;
             }
             CHECK(recv(stream, &byte, 1, 0) == 1 && send(stream, &byte, 1, 0) == 1);
@@ -84,7 +105,7 @@ int main(int words, char **word)
     struct sockaddr_in address = {AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {0}};
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM, 0), orders[2], status;
-    CHECK(words == 3 && bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 8) == 0);
+    CHECK((words == 3 || words == 4) && bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 8) == 0);
     CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0 && pipe(orders) == 0);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -96,11 +117,12 @@ int main(int words, char **word)
         _exit(0);
     }
     close(orders[0]);
+    if (words == 3) poller = epoll_create1(0);
     rlim_t number = (rlim_t)atoi(word[2]);
     if (strcmp(word[1], "numbers") == 0) limit(RLIMIT_NOFILE, number);
     if (strcmp(word[1], "memory") == 0) limit(RLIMIT_AS, addresses() + (number << 20));
     if (strcmp(word[1], "processes") == 0) limit(RLIMIT_NPROC, number);
-    int count = serve(listener, epoll_create1(0), orders[1]);
+    int count = serve(listener, orders[1]);
     kill(child, SIGKILL);
     CHECK(waitpid(child, &status, 0) == child);
     printf("%d connections\n", count);
