@@ -16,7 +16,7 @@
 #define MOST_TRIES 6u
 #define TRIES_APART 4u   /* the next one comes at so many times as many calls */
 #define WINDOW_CALLS 16u /* and as many as there were at its begin: so many more calls a try lasts */
-#define LOOKS_A_TRY 8u   /* about so often an end looks while a try gets twice as old */
+#define LOOKS_APART 8u   /* while somebody may come, an end looks about so often until a try is twice as old */
 #define POLL_SLICE_NS 20000000ull
 #define NAP_NS 50000ull
 
@@ -222,19 +222,25 @@ static void end_try(struct fs_candidate *candidate, struct fs_record *record, in
     ask_at(record, next);
 }
 
-static int is_over(const struct fs_candidate *candidate, uint32_t calls)
+/* A try lasts till twice as many calls as at its begin, and the next one comes at four times as many.  So, however many
+ * calls one end makes for each of the other, both are there at once. */
+static uint64_t end_of_try(const struct fs_candidate *candidate)
 {
-    return calls >= 2 * (uint64_t)candidate->began + WINDOW_CALLS;
+    return 2 * (uint64_t)candidate->began + WINDOW_CALLS;
 }
 
-/* At once where something is open with the other end, else the later the longer this try lasts.  A try lasts till twice as
- * many calls as at its begin, and the next one comes at four times as many.  So, however many calls one end makes for each
- * of the other, both are there at once. */
-static void go_on(struct fs_candidate *candidate, struct fs_record *record, uint32_t calls)
+static int is_over(const struct fs_candidate *candidate, uint32_t calls) { return calls >= end_of_try(candidate); }
+
+/* At once where something is open with the other end, else the later the longer this try lasts.  A look for a name that
+ * nobody has costs as much as a small message: an end whose peer is plain TCP makes a few of them, and the last one when
+ * its try ends, for a name that has come meanwhile. */
+static void go_on(struct fs_candidate *candidate, struct fs_record *record, uint32_t calls, enum fs_why why)
 {
     enum fs_stage stage = candidate->seeking.stage;
-    uint32_t past = stage == FS_RESTING || stage == FS_LISTENING ? (calls - candidate->began) / LOOKS_A_TRY : 0;
-    ask_at(record, (uint64_t)calls + (past > 1 ? past : 1));
+    uint32_t age = stage == FS_RESTING || stage == FS_LISTENING ? calls - candidate->began : 0;
+    uint32_t apart = why == FS_WHY_NOBODY ? age : age / LOOKS_APART;
+    uint64_t next = (uint64_t)calls + (apart > 1 ? apart : 1), last = end_of_try(candidate);
+    ask_at(record, calls < last && last < next ? last : next);
 }
 
 /* When it first looks.  ATTACHED: now, or it has begun to. */
@@ -306,7 +312,7 @@ static void heed(struct fs_candidate *candidate, struct fs_record *record, enum 
     case FS_WHY_NOBODY:
     case FS_WHY_BUSY:
         if (!is_over(candidate, calls)) {
-            go_on(candidate, record, calls);
+            go_on(candidate, record, calls, why);
             break;
         }
         if (why == FS_WHY_LISTENING) why = FS_WHY_NOBODY;
@@ -314,7 +320,7 @@ static void heed(struct fs_candidate *candidate, struct fs_record *record, enum 
         break;
     case FS_WHY_OFFERED:
         fs_hidden_close(&candidate->seeking.stream); /* what was sent stays */
-        go_on(candidate, record, calls);
+        go_on(candidate, record, calls, why);
         break;
     default: end_try(candidate, record, why == FS_WHY_ATTACHED || why >= FS_WHY_OTHER_HOST);
     }

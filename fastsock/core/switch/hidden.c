@@ -73,6 +73,15 @@ int fs_hidden_take(struct fs_hidden *hidden)
     return number;
 }
 
+void fs_hidden_move(struct fs_hidden *from, struct fs_hidden *to)
+{
+    *to = *from;
+    if (to->next != NULL) to->next->previous = to;
+    if (to->previous != NULL) to->previous->next = to;
+    else if (to->number >= 0) all = to;
+    *from = FS_HIDDEN_NONE;
+}
+
 void fs_hidden_close(struct fs_hidden *hidden)
 {
     if (hidden->number < 0) return;

@@ -24,7 +24,8 @@ struct fs_hidden {
 int fs_hidden_keep(struct fs_hidden *hidden, int number);
 int fs_hidden_number(const struct fs_hidden *hidden); /* -1: none, or the program has closed it */
 int fs_hidden_take(struct fs_hidden *hidden);         /* the number is the caller's, who holds the process; -1: none */
-void fs_hidden_close(struct fs_hidden *hidden);       /* idempotent */
+void fs_hidden_move(struct fs_hidden *from, struct fs_hidden *to); /* by who holds the process; `to` has none */
+void fs_hidden_close(struct fs_hidden *hidden);                    /* idempotent */
 
 /* The program has got EMFILE.  The optional ones are closed, and for a second nobody shall make others. */
 void fs_hidden_give_back(void);

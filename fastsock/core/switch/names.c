@@ -112,20 +112,27 @@ static struct fs_hidden spare = {.number = -1};
 
 static int take_spare(struct fs_hidden *stream)
 {
+    int error = 0;
     fs_hold_process();
-    int number = fs_hidden_take(&spare);
-    int error = keep(stream, number >= 0 ? number : make_stream());
+    if (fs_hidden_number(&spare) >= 0) {
+        fs_hidden_move(&spare, stream);
+        stream->optional = 0;
+    } else {
+        fs_hidden_take(&spare);
+        error = keep(stream, make_stream());
+    }
     fs_release_process();
     return error;
 }
 
+/* Another thread may have given one meanwhile. */
 static void give_spare(struct fs_hidden *stream)
 {
     fs_hold_process();
-    int number = fs_hidden_take(stream), before = number >= 0 ? fs_hidden_take(&spare) : -1;
-    if (before >= 0) close(before);
-    if (number >= 0 && fs_hidden_keep(&spare, number) >= 0) spare.optional = 1;
+    if (spare.number < 0) fs_hidden_move(stream, &spare);
+    spare.optional = 1;
     fs_release_process();
+    fs_hidden_close(stream);
 }
 
 int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,

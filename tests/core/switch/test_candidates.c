@@ -257,24 +257,24 @@ TEST(candidates_never_attach_where_the_setting_says_so, 0)
     forget(&ends);
 }
 
-/* However many calls one end makes for each of the other. */
+/* However many calls one end makes for each of the other, and whatever the number at which an end looks first. */
 TEST(candidates_attach_at_any_ratio_of_calls, 0)
 {
-    use(8, UINT64_MAX);
-    for (size_t sends = 1; sends <= 64; sends *= 2)
-        for (size_t receives = 1; receives <= 64; receives *= 2)
-            for (int from = 0; from < 2; from++) {
-                struct ends ends = make();
-                for (int i = 0; i < 4000 && !are_attached(&ends); i++) {
-                    for (size_t k = 0; k < sends; k++) send_all(&ends.side[from], (uint64_t)from, 128 / sends);
-                    for (size_t k = 0; k < receives; k++)
-                        receive_all(&ends.side[!from], (uint64_t)from, 128 / receives);
-                }
-                if (!are_attached(&ends))
-                    fail(__FILE__, __LINE__, "%d: %zu sends, %zu receives: %d, %d", from, sends, receives,
-                         why(&ends.side[0]), why(&ends.side[1]));
-                forget(&ends);
-            }
+    static const size_t shares[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96};
+    const size_t count = sizeof shares / sizeof *shares, length = 96;
+    for (size_t i = 0; i < count * count * 2; i++) {
+        size_t sends = shares[i / 2 % count], receives = shares[i / 2 / count], from = i % 2;
+        use(i % 3 == 0 ? 8 : i % 3 == 1 ? 11 : 15, UINT64_MAX);
+        struct ends ends = make();
+        for (int turn = 0; turn < 4000 && !are_attached(&ends); turn++) {
+            for (size_t k = 0; k < sends; k++) send_all(&ends.side[from], (uint64_t)from, length / sends);
+            for (size_t k = 0; k < receives; k++) receive_all(&ends.side[!from], (uint64_t)from, length / receives);
+        }
+        if (!are_attached(&ends))
+            fail(__FILE__, __LINE__, "%zu: %zu sends, %zu receives: %d, %d", from, sends, receives, why(&ends.side[0]),
+                 why(&ends.side[1]));
+        forget(&ends);
+    }
 }
 
 /* Calls on a socket that is not connected yet are in vain, and prove nothing. */
@@ -304,18 +304,22 @@ TEST(candidates_whose_other_end_is_not_there_give_up, 0)
     use(8, UINT64_MAX);
     for (int plain = 0; plain < 2; plain++) {
         struct tcp tcp = tcp_connect(AF_INET, "127.0.0.1");
-        int fd[2] = {tcp_accept(&tcp), tcp.client}, most = 0;
+        int fd[2] = {tcp_accept(&tcp), tcp.client}, most = 0, looks = 0;
         struct side side;
         int before = descriptors_at_first();
         enter(&side, fd[!plain], plain ? FS_ROLE_ACCEPTED : FS_ROLE_CONNECTED);
+        uint32_t next = 0;
         for (int i = 0; i < 40000; i++) {
             char byte;
             CHECK_EQUAL(try_send(&side, 1, 1), 1);
             CHECK(recv(fd[plain], &byte, 1, 0) == 1);
             int more = i % 64 == 0 || i < 64 ? count_descriptors() - before : 0;
             if (more > most) most = more;
+            looks += side.connection->record->next_try != next;
+            next = side.connection->record->next_try;
         }
         CHECK_EQUAL(why(&side), FS_WHY_NOBODY);
+        CHECK(plain || looks <= 80); /* each costs as much as a small message */
         CHECK_EQUAL(side.connection->record->next_try, UINT32_MAX);
         CHECK(count_descriptors() <= before);
         CHECK(most <= 2);
