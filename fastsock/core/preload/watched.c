@@ -261,26 +261,21 @@ static void note(struct fs_watch *watch, int descriptor, const struct epoll_even
     take_seat(watch, descriptor, one);
 }
 
-static int control(struct fs_watch *watch, int operation, int descriptor, struct epoll_event *event)
+static void be_told(struct fs_watch *watch, int operation, int descriptor, const struct epoll_event *event)
 {
-    struct epoll_event asked = {0, {0}};
-    if (operation != EPOLL_CTL_DEL && event != NULL) asked = *event;
-    int result = fs_next.epoll_ctl(watch->descriptor, operation, descriptor, event), error = errno;
-    if (result == 0 && operation == EPOLL_CTL_DEL) unregister(watch, descriptor);
-    else if (result == 0) note(watch, descriptor, &asked);
-    errno = error;
-    return result;
+    if (watch != NULL && operation == EPOLL_CTL_DEL) unregister(watch, descriptor);
+    else if (watch != NULL) note(watch, descriptor, event);
+    else if (operation != EPOLL_CTL_DEL && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed))
+        watch_exactly(descriptor); /* by somebody whom nobody sees; beside another core the pollers are Python's */
 }
 
 int fs_watch_control(int epoll, int operation, int descriptor, struct epoll_event *event)
 {
     struct fs_watch *watch = fs_watch_hold(epoll);
-    int result = watch != NULL ? control(watch, operation, descriptor, event)
-                               : fs_next.epoll_ctl(epoll, operation, descriptor, event);
-    int error = errno;
+    int result = fs_next.epoll_ctl(epoll, operation, descriptor, event), error = errno;
+    if (result == 0) be_told(watch, operation, descriptor, event); /* which can be read: the kernel has */
     if (watch != NULL) fs_watch_release(watch);
-    else if (result == 0 && operation != EPOLL_CTL_DEL && !atomic_load_explicit(&fs_stands_aside, memory_order_relaxed))
-        watch_exactly(descriptor); /* by somebody whom nobody sees; beside another core the pollers are Python's */
+    if (result == 0) fs_watch_be_exact(descriptor); /* an object in an object */
     errno = error;
     return result;
 }

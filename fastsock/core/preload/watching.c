@@ -422,8 +422,5 @@ FS_DOOR int epoll_ctl(int descriptor, int operation, int number, struct epoll_ev
 {
     if (atomic_load_explicit(&fs_stands_aside, memory_order_relaxed))
         return fs_next.epoll_ctl(descriptor, operation, number, event);
-    int result = fs_watch_control(descriptor, operation, number, event), error = errno;
-    if (result == 0) fs_watch_be_exact(number); /* an object in an object */
-    errno = error;
-    return result;
+    return fs_watch_control(descriptor, operation, number, event);
 }

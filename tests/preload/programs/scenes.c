@@ -654,6 +654,10 @@ static void refused_here(int number)
     *last = (struct pollfd){number, POLLIN, 0};
     say("poll", poll(last, limit.rlim_cur + 1, 0));
     say("ppoll", ppoll(last, limit.rlim_cur + 1, NULL, NULL));
+    int watcher = epoll_create1(0);
+    say("epoll_ctl without an event", epoll_ctl(watcher, EPOLL_CTL_ADD, number, NULL));
+    say("epoll_ctl with a wild event", epoll_ctl(watcher, EPOLL_CTL_ADD, number, (void *)-1));
+    close(watcher);
 }
 
 static void refused_there(int number)
