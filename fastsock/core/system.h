@@ -11,10 +11,11 @@
 #define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
 
 #if defined(__x86_64__) || defined(__i386__)
-#define fs_pause() __builtin_ia32_pause() /* without the header for it, which is longer than all of the core */
+/* without the header for it, which is longer than all of the core */
+static inline void fs_pause(void) { __builtin_ia32_pause(); }
 static inline uint64_t fs_ticks(void) { return __builtin_ia32_rdtsc(); }
 #elif defined(__aarch64__)
-#define fs_pause() __asm__ __volatile__("yield")
+static inline void fs_pause(void) { __asm__ __volatile__("yield"); }
 static inline uint64_t fs_ticks(void)
 {
     uint64_t value;
@@ -22,7 +23,7 @@ static inline uint64_t fs_ticks(void)
     return value;
 }
 #else
-#define fs_pause() ((void)0)
+static inline void fs_pause(void) {}
 uint64_t fs_now_ns(void);
 static inline uint64_t fs_ticks(void) { return fs_now_ns(); }
 #endif
