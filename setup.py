@@ -40,7 +40,10 @@ PRELOAD = CORE / "preload"
 PRELOADED = "fastsock.core.preload.libfastsock_preload"
 CONNECTIONS = (CORE, CORE / "sockets", CORE / "stream", CORE / "switch")
 PRELOADED_FOLDERS = (*CONNECTIONS, PRELOAD)
-# In a process that has the library, Python's core is that one. This module is the same binding, without a core within.
+# The modules of this folder are in one file, with the core (binding/__init__.py). In a process that has the library,
+# Python's core is that one: there the file is the borrower's, which has no core within.
+BINDING = CORE / "binding"
+BOUND = "fastsock.core.binding._core"
 BORROWER = "fastsock.core.preload._core"
 LED = PRELOAD / "led.c"  # where the linker leads the core's own calls: in both
 C_FILES = [path for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
@@ -64,10 +67,10 @@ OPTIONS = {
 
 # A generated binding is large, and mostly calls: half of -O2's time is enough, with these of its passes. What looks at
 # each call by itself has -O2, and what works through nested values -O3, as the C core.
-BINDING = ["-O1", "-falign-functions", "-falign-loops", "-falign-jumps", "-fcaller-saves", "-fcrossjumping"]
-BINDING += ["-findirect-inlining", "-finline-small-functions", "-foptimize-sibling-calls", "-fpartial-inlining"]
-BINDING += ["-freorder-blocks-and-partition"]
-HOT = {name: ["-O2"] for name in ("fastsock.core.binding._calls", "fastsock.core.binding._polling")}
+LEVEL = ["-O1", "-falign-functions", "-falign-loops", "-falign-jumps", "-fcaller-saves", "-fcrossjumping"]
+LEVEL += ["-findirect-inlining", "-finline-small-functions", "-foptimize-sibling-calls", "-fpartial-inlining"]
+LEVEL += ["-freorder-blocks-and-partition"]
+HOT = {f"fastsock.core.binding.{name}": ["-O2"] for name in ("_calls", "_carrier", "_polling", "_stream")}
 HOT |= {f"fastsock.rmi._{way}{part}": ["-O2"] for way in ("packing", "unpacking") for part in ("_objects", "_special")}
 HOT |= {f"fastsock.rmi._{way}{part}": ["-O3"] for way in ("packing", "unpacking") for part in ("", "_values")}
 
@@ -97,13 +100,13 @@ def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays."""
     path = Path(source)
     is_binding = path.with_suffix(".pyx").exists() or path.with_suffix(".py").exists()
-    level = HOT.get(module_of(path), BINDING) if is_binding else ["-O3"]
+    level = HOT.get(module_of(path), LEVEL) if is_binding else ["-O3"]
     if any(flag.startswith("-O") for flag in ASKED):
         level = []
     chosen = [*level, *([] if any(flag.startswith("-g") for flag in ASKED) else ["-g0"])]
-    if Path(source) in C_FILES or module_of(Path(source)) in ("fastsock.core.binding._core", *MORE):
+    if path in C_FILES or path.parent == BINDING or module_of(path) in MORE:
         chosen += ["-include", str(SHARED_NAMES.absolute())]
-    return [*chosen, "-fvisibility=protected"] if Path(source).parent in CONNECTIONS else chosen
+    return [*chosen, "-fvisibility=protected"] if path.parent in CONNECTIONS else chosen
 
 
 class BuildInParallel(build_ext):
@@ -159,7 +162,7 @@ class BuildInParallel(build_ext):
 def extension(binding: Path) -> Extension:
     name = module_of(binding)
     sources = MORE.get(name, [])
-    if name == "fastsock.core.binding._core":
+    if name == BOUND:
         sources = [str(path) for path in C_FILES if path.parent != PRELOAD]
     folder = PACKAGE / binding.parts[1]
     shared = [path for path in PACKAGE.rglob("*.pxd") if not path.with_suffix(".py").exists()]
@@ -181,6 +184,14 @@ def preloaded() -> Extension:
     return Extension(PRELOADED, sources=[str(path) for path in sources], depends=[*map(str, HEADERS)], **options)
 
 
+def in_one_file(extensions: list[Extension]) -> list[Extension]:
+    """After cythonize(), which makes one of each."""
+    bound = {module.name: module for module in extensions if module.name.startswith(f"{module_of(BINDING)}.")}
+    core = bound.pop(BOUND)
+    core.sources += [source for module in bound.values() for source in module.sources]
+    return [*(module for module in extensions if module.name not in bound), preloaded(), borrower(core)]
+
+
 def borrower(core: Extension) -> Extension:
     """After cythonize(): it has the same name within."""
     owned = {str(path) for path in C_FILES if path.parent in CONNECTIONS}
@@ -197,8 +208,7 @@ def compiled() -> list[Extension]:
     known = get_directive_defaults()
     directives = {name: value for name, value in DIRECTIVES.items() if name in known}
     extensions = cythonize(modules, language_level=3, nthreads=CORES, compiler_directives=directives)
-    core = next(module for module in extensions if module.name == "fastsock.core.binding._core")
-    extensions += [preloaded(), borrower(core)]
+    extensions = in_one_file(extensions)
     write_shared_names()
     for module in extensions:
         module.optional = True  # cythonize() makes new ones and forgets it

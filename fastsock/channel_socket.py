@@ -18,7 +18,8 @@ from . import chain, stream_socket
 from .config import settings
 from .connection import channel_calls, elsewhere, foreign, opening, registry, tcp_options
 from .connection.standing_in import Plain, is_tcp_stream, pass_for_standard, stand_in
-from .core.binding._calls import accepted, also_serve, connected, is_known, is_new, share_doors
+from .core.binding._calls import also_serve
+from .core.binding._table import accepted, connected, is_known, is_new, share_doors
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
 from .patching import detached, numbers, release

@@ -12,7 +12,8 @@ import sys
 from . import arrays
 from .connection import carriers
 from .connection.standing_in import Plain, pass_for_standard, stand_in
-from .core.binding._calls import SocketCalls, accepted, begins, is_known, share_doors
+from .core.binding._calls import SocketCalls
+from .core.binding._table import accepted, begins, is_known, share_doors
 from .patching import detached, guards, numbers
 from .system.genuine import genuine
 

@@ -16,12 +16,12 @@ import time
 
 import numpy
 
-from fastsock.core.binding import _core as core
+from fastsock.core.binding import _team as native
 from fastsock.mpj.collectives import blocks, team
 from fastsock.mpj.collectives.exchange import HOST, HOSTS, Members
 from fastsock.xxdev import Device
 
-SUM = (core.TYPES["DOUBLE"], core.OPERATIONS["SUM"])
+SUM = (native.TYPES["DOUBLE"], native.OPERATIONS["SUM"])
 REDUCTIONS = ("reduce", "allreduce", "scan", "exscan", "reduce_scatter", "reduce_scatter_block")
 ROUNDS = 8
 
@@ -32,7 +32,7 @@ class Sum:
     commutative, itemsize, kernel = True, 8, SUM
 
     def __call__(self, source, target):
-        core.reduce_local(SUM[1], SUM[0], source, target)
+        native.reduce_local(SUM[1], SUM[0], source, target)
 
 
 def arguments(name, size, ranks, rank):
@@ -90,7 +90,7 @@ class World:
 
         class Most(Sum):
             def __call__(self, source, target):
-                core.reduce_local(core.OPERATIONS["MAX"], SUM[0], source, target)
+                native.reduce_local(native.OPERATIONS["MAX"], SUM[0], source, target)
 
         self.allreduce.run(self.agreement.exchange(), None, view, Most(), algorithm="reduce_broadcast")
         return float(result[0])

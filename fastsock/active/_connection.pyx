@@ -28,8 +28,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from ..core.binding._calls cimport carrier_put, carrier_ring, carrier_settle, carrier_take
-from ..core.binding._core cimport c_spin
+from ..core.binding._carrier cimport c_spin, carrier_put, carrier_ring, carrier_settle, carrier_take
 from ..core.binding.stream cimport FS_TOGETHER, fs_end, fs_end_has_data
 from ..core.binding.switch cimport fs_carry_is_by_ring, fs_record
 from ..core.binding.system cimport (
@@ -39,7 +38,7 @@ from ..core.binding.system cimport (
 from _thread import allocate_lock
 from collections import deque
 
-from ..core.binding._calls import carrier_of
+from ..core.binding._carrier import carrier_of
 from ..system.delivering import deliver, deliver_at_exit
 from ..system.genuine import genuine
 from .errors import BadFrame, HandlerRule, LostPeer, NoEntry, NotReady, Returned, reason_text

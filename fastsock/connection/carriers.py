@@ -18,12 +18,13 @@ from ..transport import Reason, Refused
 from . import foreign, watchers
 
 try:
-    from ..core.binding import _calls as native
-    from ..core.binding._core import (
+    from ..core.binding import _table as table
+    from ..core.binding._calls import SocketCalls
+    from ..core.binding._carrier import carrier_of as native_carrier_of
+    from ..core.binding._connections import (
         attach_memory,
         closed_attached,
         closed_connections,
-        configure,
         connection_seen,
         doors_tell,
         go_on_answering,
@@ -33,8 +34,10 @@ try:
         rest_answering,
         set_candidates,
     )
+    from ..core.binding._core import configure
+    from ..core.binding._watching import show_to_c
 except ImportError:  # then no connection gains memory
-    native = None  # type: ignore[assignment]
+    table = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ AGREED_WITHIN = 0.25  # seconds that two ends look for each other which have agr
 
 def gains_memory(kind: type) -> bool:
     """Whether the connections of that socket class stay TCP and gain memory."""
-    return native is not None and issubclass(kind, native.SocketCalls)
+    return table is not None and issubclass(kind, SocketCalls)
 
 
 def transport(sock: Any) -> str:
@@ -56,7 +59,7 @@ def transport(sock: Any) -> str:
     found = seen_of(sock)
     if found is not None and found.transport == "shm":
         return "shm"
-    return "tcp" if native.is_tcp(sock) else "plain"
+    return "tcp" if table.is_tcp(sock) else "plain"
 
 
 # By the core's number (candidates.h): what was found when the connection last looked for its other end.
@@ -155,13 +158,13 @@ def _excluded(found: dict[str, Any], address: Any = None) -> Refused | None:
 
 def seen(descriptor: int) -> Seen | None:
     """What is known of the number's connection, or None."""
-    found = None if native is None else connection_seen(descriptor)
+    found = None if table is None else connection_seen(descriptor)
     return None if found is None else Seen(found, "open")
 
 
 def seen_of(sock: Any) -> Seen | None:
     """The same of a socket of any class."""
-    if native is None or not isinstance(sock, native.SocketCalls):
+    if table is None or not isinstance(sock, SocketCalls):
         return None
     return seen(_Base.fileno(sock)) or _given.get(sock)
 
@@ -184,7 +187,7 @@ def given_back(sock: Any) -> None:
 def all_seen() -> list[Seen]:
     """The open connections of the table, then the last that were closed: those that had memory, and with FASTSOCK_STATS
     all."""
-    if native is None:
+    if table is None:
         return []
     found = [one for one in map(seen, descriptors()) if one is not None]
     return found + [Seen(one, "closed") for one in closed_connections()]
@@ -192,17 +195,17 @@ def all_seen() -> list[Seen]:
 
 def totals() -> dict[str, int]:
     """How many connections came into the table, by what they have or had at their end."""
-    if native is None:
+    if table is None:
         return {}
-    own = (number for number in descriptors() if not _inherited or native.name_of(number) not in _inherited)
+    own = (number for number in descriptors() if not _inherited or table.name_of(number) not in _inherited)
     found = [one for one in map(seen, own) if one is not None]
     gained = sum(one.transport == "shm" for one in found) + closed_attached()
-    return {"shm": gained, "tcp": max(native.entered() - _entered_before - gained, 0)}
+    return {"shm": gained, "tcp": max(table.entered() - _entered_before - gained, 0)}
 
 
 def has_doors() -> bool:
     """Whether the preloaded library serves C code on the numbers of connections (core/beside.h)."""
-    return native is not None and native.has_doors()
+    return table is not None and table.has_doors()
 
 
 def shown(descriptor: int, frame: FrameType) -> None:
@@ -221,10 +224,10 @@ def give_away(descriptor: int) -> None:
 
     Raises OSError if unread bytes are in the way.
     """
-    if native is None:
+    if table is None:
         return
     try:
-        native.release(descriptor)
+        table.release(descriptor)
     except BlockingIOError as error:
         what = "the descriptor is needed by other code, and a thread at one of the two ends stays within a call"
         raise OSError(error.errno, f"shm path: {what}; try again") from None
@@ -243,35 +246,35 @@ def number_of(sock: Any) -> int:
 
 def is_known(descriptor: int) -> bool:
     """Whether the table has the stream of that number."""
-    return native is not None and native.is_known(descriptor)
+    return table is not None and table.is_known(descriptor)
 
 
 def descriptors() -> list[int]:
     """The numbers in the table."""
-    return [] if native is None else native.descriptors()
+    return [] if table is None else table.descriptors()
 
 
 def duplicated(descriptor: int, number: int) -> None:
     """The kernel has made `number` a duplicate of the descriptor."""
-    if native is not None:
-        native.duplicated(descriptor, number)
+    if table is not None:
+        table.duplicated(descriptor, number)
 
 
 def forget(descriptor: int) -> None:
     """Before the number is closed, or means another file."""
-    if native is not None:
-        native.forget(descriptor)
+    if table is not None:
+        table.forget(descriptor)
 
 
 def finder(known: dict[int, Any]) -> Callable[[int], Any]:
     """A call that finds what has the data calls of a number: those in `known`, then those of the table."""
-    return known.get if native is None else native.finder(known)
+    return known.get if table is None else table.finder(known)
 
 
 def note_all(wanted: bool) -> None:
     """Whether the close of each connection is noted, and not only of those with memory."""
     global _notes_all
-    if native is not None:
+    if table is not None:
         _notes_all = wanted
         keep_closed(wanted)
         doors_tell(wanted)
@@ -285,8 +288,8 @@ _inherited: set[Any] = set()
 def _begin_to_count() -> None:
     """In a forked child. It does not count what its parent opened."""
     global _entered_before, _inherited
-    _entered_before = native.entered()
-    _inherited = {native.name_of(number) for number in descriptors()} if _notes_all else set()
+    _entered_before = table.entered()
+    _inherited = {table.name_of(number) for number in descriptors()} if _notes_all else set()
 
 
 def _obey() -> None:
@@ -305,8 +308,8 @@ def _obey() -> None:
         spin_us=settings.spin_us,
         direct_min=settings.direct_min,
     )
-    native.rule_by(_entered if settings.rules or settings.trace else None)
-    native.before_leaving(_leaves if settings.trace else None)
+    table.rule_by(_entered if settings.rules or settings.trace else None)
+    table.before_leaving(_leaves if settings.trace else None)
 
 
 def _entered(descriptor: int, address: Any) -> None:
@@ -330,12 +333,12 @@ def _leaves(descriptor: int) -> None:
 
 def carrier_of(sock: Any) -> Any:
     """What carries a socket's bytes for compiled code, past Python. None: only the socket's own methods do."""
-    return None if native is None else native.carrier_of(sock)
+    return None if table is None else native_carrier_of(sock)
 
 
 def own_number(sock: Any) -> int:
     """A socket's number for a loop of fastsock's, which calls its carrier's settle() before each sleep there."""
-    ours = native is not None and isinstance(sock, native.SocketCalls)
+    ours = table is not None and isinstance(sock, SocketCalls)
     return int(_Base.fileno(sock) if ours else sock.fileno())
 
 
@@ -353,7 +356,7 @@ def takes_memory(sock: Any) -> bool:
 
 def may_gain(sock: Any) -> bool:
     """Whether connections of this socket's class gain memory: of a listener, those that it accepts."""
-    return native is not None and isinstance(sock, native.SocketCalls) and "shm" in in_force.settings().transports
+    return table is not None and isinstance(sock, SocketCalls) and "shm" in in_force.settings().transports
 
 
 def attach_agreed(sock: Any) -> bool:
@@ -366,7 +369,7 @@ def attach_agreed(sock: Any) -> bool:
 
 def is_by_memory(sock: Any) -> bool:
     """Whether both directions go through memory, as each end has seen: an engine may take the connection over."""
-    return native is not None and isinstance(sock, native.SocketCalls) and is_in_memory(_Base.fileno(sock))
+    return table is not None and isinstance(sock, SocketCalls) and is_in_memory(_Base.fileno(sock))
 
 
 def attach(sock: Any, seconds: float | None) -> bool:
@@ -377,9 +380,9 @@ def attach(sock: Any, seconds: float | None) -> bool:
     return found
 
 
-if native is not None:
-    native.follow(vars(in_force), _obey)
-    native.show_to_c(foreign.INTERFACES, shown, foreign.known)
+if table is not None:
+    table.follow(vars(in_force), _obey)
+    show_to_c(foreign.INTERFACES, shown, foreign.known)
     os.register_at_fork(after_in_child=_begin_to_count)
     # To end a thread and to start it again takes longer than most forks. Python warns of a fork beside threads since
     # 3.12: a program that started none must not see it. The core needs no rest: C code forks without one.
@@ -389,5 +392,5 @@ if native is not None:
 
 def before_first(hook: Callable[[], None]) -> None:
     """Calls `hook` before the table gets its next connection."""
-    if native is not None:
-        native.before_next(hook)
+    if table is not None:
+        table.before_next(hook)

@@ -4,7 +4,7 @@ Most programs ask a socket for its number and register that with a poller. So wh
 What the kernel shows of it is exact from then on, until a poller of fastsock is given the number by the same package. A
 package that never does so, as it polls by C code of its own, leaves the connection as it is: exact, or without memory.
 
-The notes are native (`core/binding/watching.pxi`): a loop's connections that end early pay for them, too.
+The notes are native (`core/binding/_watching.pyx`): a loop's connections that end early pay for them, too.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..system.genuine import genuine
 from . import foreign
 
 try:
-    from ..core.binding import _calls as native
     from ..core.binding import _polling as polling
+    from ..core.binding import _watching as native
 except ImportError:  # then no connection gains memory
     native = polling = None  # type: ignore[assignment]
 

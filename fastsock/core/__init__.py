@@ -13,7 +13,7 @@ engine/                      messages between ranks over streams; internal.h and
 active/                      active messages: frames and credits
 registered/                  buffers that go from process to process: memory, loans, frames
 team/                        collectives of ranks that share a memory
-binding/                     where Python objects end: fastsock.core.binding._core, and what other bindings may cimport
+binding/                     where Python objects end: modules of Cython, which other compiled modules may cimport
 """
 
 from __future__ import annotations
@@ -44,9 +44,20 @@ def _choose() -> None:
 
 _choose()
 try:
+    from .binding._channel import ACCEPTED, CONNECTED, Channel
     from .binding._core import (
-        ACCEPTED,
-        CONNECTED,
+        ProtocolViolation,
+        cache_line_round_trip_us,
+        configure,
+        direct_copy_error,
+        expect_blocks,
+        looked,
+        monotonic,
+    )
+    from .binding._ends import Segment, create_segment, format_system_v, segment_bytes
+    from .binding._engine import Engine
+    from .binding._exports import Exporter, Memory, TypedExport
+    from .binding._lending import (
         DESK_CONNECTION_BITS,
         LEDGER_BYTES,
         LEDGER_SLOTS,
@@ -60,48 +71,24 @@ try:
         PARCEL_COPY,
         PARCEL_HAND,
         PARCEL_LEND,
+        Creditor,
+        Ledger,
+        Lendable,
+        Lender,
+        borrow,
+        pack_memo,
+        pack_parcel,
+        unpack_memo,
+        unpack_parcel,
+    )
+    from .binding._messages import Matched
+    from .binding._remote import (
         SPAN_BROKEN,
         SPAN_OPEN,
         SPAN_WAITING,
         SPAN_WITHDRAWN,
-        Channel,
-        Creditor,
-        Engine,
-        Envelope,
-        Exporter,
-        Hidden,
-        Ledger,
-        Lendable,
-        Lender,
-        Matched,
-        Memory,
-        MessageError,
-        Payload,
-        ProtocolViolation,
-        Request,
-        Segment,
         Span,
-        TypedExport,
-        abstract_accept,
-        abstract_is_own_user,
-        abstract_pair,
-        abstract_peer,
-        abstract_reach,
-        borrow,
-        cache_line_round_trip_us,
-        configure,
-        create_segment,
-        direct_copy_error,
-        end_with_parent,
-        expect_blocks,
-        file_of,
-        format_system_v,
         has_rdma_device,
-        is_file,
-        looked,
-        monotonic,
-        pack_memo,
-        pack_parcel,
         rdma_claim,
         rdma_leave,
         rdma_listen,
@@ -109,15 +96,24 @@ try:
         rdma_rendezvous,
         rdma_resume,
         rdma_usable,
-        replace_watched,
         rsockets_claim,
         rsockets_listen,
         rsockets_offer,
         rsockets_usable,
-        segment_bytes,
+    )
+    from .binding._requests import Envelope, MessageError, Payload, Request
+    from .binding._system import (
+        Hidden,
+        abstract_accept,
+        abstract_is_own_user,
+        abstract_pair,
+        abstract_peer,
+        abstract_reach,
+        end_with_parent,
+        file_of,
+        is_file,
+        replace_watched,
         take_port,
-        unpack_memo,
-        unpack_parcel,
     )
 except ImportError as error:
     why_not = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.core.binding._core import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, TRUNCATED, MessageError
+from fastsock.core.binding._requests import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, TRUNCATED, MessageError
 
 from .constants import ERR_INTERN, ERR_NO_MEM, ERR_OTHER, ERR_PROC_FAILED, ERR_TRUNCATE
 from .exceptions import Exception as MPIException

@@ -1,7 +1,7 @@
 """Lets programs have pollers that know connections with memory: `select.epoll`, and what stands on it.
 
-The pollers are native (`core/binding/_polling.pyx`). The standard selectors, and so asyncio, take them from here. What
-a module took from `select` before is replaced there.
+The pollers are native (`_polling` and `_polls` of `core/binding`). The standard selectors, and so asyncio, take them
+from here. What a module took from `select` before is replaced there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from .. import core
 from ..connection import carriers
 
 if core.available:
-    from ..core.binding import _polling as native
+    from ..core.binding import _polling, _polls
+
+    native = {"epoll": _polling.epoll, "poll": _polls.poll, "select": _polls.select}
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from .patches import Patches
 
-_NAMES = ("epoll", "poll", "select")
 _IN, _OUT = select.POLLIN, select.POLLOUT
 _SELECTORS = (
     ("EpollSelector", "_selector_cls", "epoll"),
@@ -37,16 +38,16 @@ def patch(patches: Patches) -> None:
     if not core.available or carriers.has_doors():
         return
     replaced: dict[int, tuple[Any, Any]] = {}
-    for name in _NAMES:
+    for name, ours in native.items():
         standard = getattr(select, name, None)
         if standard is not None:
-            replaced[id(standard)] = standard, getattr(native, name)
+            replaced[id(standard)] = standard, ours
     for kind, attribute, name in _SELECTORS:
         selector = getattr(selectors, kind, None)
         if selector is not None and attribute in vars(selector):
-            patches.replace(selector, attribute, getattr(native, name))
+            patches.replace(selector, attribute, native[name])
     for module in list(sys.modules.values()):
-        if module is not native:
+        if module not in (_polling, _polls):
             for name, value in list(getattr(module, "__dict__", {}).items()):
                 if id(value) in replaced and replaced[id(value)][0] is value:
                     patches.replace(module, name, replaced[id(value)][1])
@@ -59,9 +60,9 @@ def patch_one(selector: selectors.BaseSelector) -> None:
     masks = {key.fd: _mask(key.events) for key in selector.get_map().values()}
     own: Any = selector
     if isinstance(selector, selectors.SelectSelector):
-        own._select = native.select
+        own._select = _polls.select
     elif hasattr(own, "_selector"):
-        own._selector = native.adopted(own._selector, masks)
+        own._selector = _polls.adopted(own._selector, masks)
 
 
 def _mask(events: int) -> int:

@@ -12,7 +12,7 @@ from .buffer import BorrowedBuffer, RegisteredBuffer, need_core
 from .errors import BufferFormatError, LostBufferError, MidBufferError, MidBufferTimeout
 
 try:
-    from ..core.binding._calls import carrier_of
+    from ..core.binding._carrier import carrier_of
 except ImportError:  # then every buffer is copied
     carrier_of = None  # type: ignore[assignment]
 

@@ -3,7 +3,7 @@ cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
-from fastsock.core.binding._calls cimport CARRIER_PATIENT, carrier_send, is_carrier
+from fastsock.core.binding._carrier cimport CARRIER_PATIENT, carrier_send, is_carrier
 from fastsock.rmi._memory cimport copy_in, load_u32, load_u64, store_32, store_64
 from fastsock.rmi._receiving cimport from_carrier
 

@@ -2,7 +2,7 @@
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 
-from fastsock.core.binding._calls cimport carrier_await, carrier_receive, is_carrier
+from fastsock.core.binding._carrier cimport carrier_await, carrier_receive, is_carrier
 from fastsock.rmi._frames cimport HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._unpacking cimport Unpacker

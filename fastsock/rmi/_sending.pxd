@@ -1,7 +1,7 @@
 # The C types of _sending.py.
 cimport cython
 
-from fastsock.core.binding._calls cimport CARRIER_PATIENT, CARRIER_POLLED, CARRIER_UNPOLLED, carrier_send, carrier_send_parts
+from fastsock.core.binding._carrier cimport CARRIER_PATIENT, CARRIER_POLLED, CARRIER_UNPOLLED, carrier_send, carrier_send_parts
 from fastsock.core.binding.system cimport fs_parts, fs_parts_of, iovec
 from fastsock.rmi._frames cimport HEADER_BYTES, put_header
 from fastsock.rmi._locks cimport Lock

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import importlib
 
-from ..core.binding._core import STANDARD, SYNCHRONOUS
+from ..core.binding._requests import STANDARD, SYNCHRONOUS
 from . import framing, settings
 from .errors import Code, failed
 from .request import Request

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import enum
 
-from ..core.binding import _core
+from ..core.binding import _requests as core
 
-XxdevError = _core.MessageError
+XxdevError = core.MessageError
 """What every method of devices and requests raises: `code` is a Code, `peer` a rank or -1, the text says what to do."""
 
 
 class Code(enum.IntEnum):
     """`XxdevError.code`; the first ones are the native core's own."""
 
-    TRUNCATED = _core.TRUNCATED
-    PEER_FAILED = _core.PEER_FAILED
-    PROTOCOL = _core.PROTOCOL
-    CANCELLED = _core.CANCELLED
-    CLOSED = _core.CLOSED
-    NO_MEMORY = _core.NO_MEMORY
+    TRUNCATED = core.TRUNCATED
+    PEER_FAILED = core.PEER_FAILED
+    PROTOCOL = core.PROTOCOL
+    CANCELLED = core.CANCELLED
+    CLOSED = core.CLOSED
+    NO_MEMORY = core.NO_MEMORY
     ARGUMENT = 100
     DATATYPE = 101
     UNREACHABLE = 102

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import os
 
-from ..core.binding._core import Engine
+from ..core.binding._engine import Engine
 from . import settings
 from .connections import Connections
 from .device import Device

@@ -83,10 +83,21 @@ def test_a_folder_includes_only_what_is_below_it() -> None:
 @pytest.mark.parametrize("folder", ["binding", *filter(None, BELOW)])
 def test_the_page_of_a_folder_names_its_files_and_a_file_calls_those_above_it(folder: str) -> None:
     named = re.findall(r"`(\w+\.\w+)`", re.sub(r"(?m)^[^|].*$", "", (CORE / folder / "README.md").read_text()))
-    sources = {path.name for path in (CORE / folder).iterdir() if path.suffix in {".c", ".h", ".pyx", ".pxd", ".pxi"}}
+    sources = {path.name for path in (CORE / folder).iterdir() if path.suffix in {".c", ".h", ".pyx", ".pxd"}}
     compiled = {name.replace(".pyx", ".c") for name in sources if name.endswith(".pyx")}
     assert sorted(named) == sorted(sources - compiled)
     place = {f"{folder}/{name}": number for number, name in enumerate(named)}
     for caller, called in callees().items():
         below = [other for other in called & place.keys() if place[other] > place.get(caller, len(named))]
         assert not below, f"{caller} calls {below}"
+
+
+def test_a_module_of_the_binding_knows_those_above_it_only() -> None:
+    folder = CORE / "binding"
+    named = re.findall(r"`(_\w+)\.pyx`", (folder / "README.md").read_text())
+    found = set()
+    for path in folder.glob("_[!_]*.p[xy][xdi]"):
+        for other in re.findall(r"^from \.(_\w+) c?import", path.read_text(), re.MULTILINE):
+            assert named.index(other) <= named.index(path.stem), f"{path.name} knows {other}"
+            found.add((path.stem, other))
+    assert len(found) > len(named), "the sources are not understood any more"

@@ -8,7 +8,9 @@ import socket
 
 import pytest
 
-core = pytest.importorskip("fastsock.core.binding._core")
+pytest.importorskip("fastsock.core.binding._core")
+
+from fastsock import core
 
 PATHS = ("local", "shm", "unix", "tcp")
 

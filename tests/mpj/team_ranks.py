@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from fastsock.core.binding._engine import Engine
 
-from fastsock.core.binding import _core
+from fastsock.core.binding import _requests, _team
 from fastsock.mpj.collectives import team as team_module
 from fastsock.testing.process import until_blocked
 
@@ -30,7 +31,7 @@ class Sent:
         pass
 
 
-class Pipes(_core.Engine):
+class Pipes(Engine):
     """An engine whose messages are bytes on a stream to each rank: all that forming a team needs."""
 
     streams: Sequence[socket.socket]
@@ -134,11 +135,11 @@ def combined(function: Callable[..., Any], parts: Sequence[np.ndarray]) -> np.nd
 
 def reduction(plan: Plan, most: int = 500_000) -> tuple[int, int, Callable[..., Any], list[np.ndarray]]:
     name, code = plan.random.choice(list(NUMBERS.items()))
-    usable = [op for op in FUNCTIONS if _core.can_reduce(_core.OPERATIONS[op], _core.TYPES[name])]
+    usable = [op for op in FUNCTIONS if _team.can_reduce(_team.OPERATIONS[op], _team.TYPES[name])]
     operation = plan.random.choice(usable)
     count = plan.length(most) // np.dtype(code).itemsize
     parts = [plan.array(code, count) for _ in range(plan.size)]
-    return _core.TYPES[name], _core.OPERATIONS[operation], FUNCTIONS[operation], parts
+    return _team.TYPES[name], _team.OPERATIONS[operation], FUNCTIONS[operation], parts
 
 
 def reduce(team: Any, plan: Plan) -> None:
@@ -295,19 +296,19 @@ def killed(rank: int, streams: Sequence[socket.socket], seed: int) -> None:
         for i in range(100_000):
             if rank == victim and i == calls:
                 os.kill(os.getpid(), signal.SIGKILL)
-            team.allreduce(source, target, _core.TYPES["DOUBLE"], 0)
-    except _core.MessageError as error:
+            team.allreduce(source, target, _team.TYPES["DOUBLE"], 0)
+    except _requests.MessageError as error:
         expect_victim(error, victim)
     else:
         raise AssertionError("nobody told this rank")
     try:
         team.barrier()
-    except _core.MessageError as error:
+    except _requests.MessageError as error:
         expect_victim(error, victim)
 
 
-def expect_victim(error: _core.MessageError, victim: int) -> None:
-    assert error.code == _core.PEER_FAILED and error.peer == victim, f"{error.code} {error.peer}: {error}"
+def expect_victim(error: _requests.MessageError, victim: int) -> None:
+    assert error.code == _requests.PEER_FAILED and error.peer == victim, f"{error.code} {error.peer}: {error}"
     assert f"rank {victim} died" in str(error), error
 
 
@@ -354,7 +355,7 @@ def interrupted(rank: int, streams: Sequence[socket.socket], seed: int) -> None:
     try:
         for _ in range(2):  # the leaver had entered the first one
             team.barrier()
-    except _core.MessageError as error:
+    except _requests.MessageError as error:
         assert error.peer == leaver, error
         return
     raise AssertionError("nobody told this rank")

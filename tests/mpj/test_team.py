@@ -15,7 +15,7 @@ from fastsock import core
 if not core.available:
     pytest.skip("needs the native core", allow_module_level=True)
 
-from fastsock.core.binding import _core
+from fastsock.core.binding import _team
 from tests.mpj.team_ranks import FUNCTIONS, NUMBERS
 
 
@@ -56,24 +56,24 @@ def test_where_one_cannot_take_part_nobody_has_a_team(who: int) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("operation", FUNCTIONS)
 def test_reduce_local(name: str, operation: str) -> None:
-    kind, number, code = _core.TYPES[name], _core.OPERATIONS[operation], NUMBERS[name]
-    if not _core.can_reduce(number, kind):
+    kind, number, code = _team.TYPES[name], _team.OPERATIONS[operation], NUMBERS[name]
+    if not _team.can_reduce(number, kind):
         with pytest.raises(ValueError, match="not defined"):
-            _core.reduce_local(number, kind, b"12345678", bytearray(8))
+            _team.reduce_local(number, kind, b"12345678", bytearray(8))
         return
     generator = np.random.default_rng(5)
     for count in (0, 1, 7, 8, 1000, 100_003):
         source, target = (generator.integers(0, 120, count).astype(code) for _ in range(2))
         with np.errstate(over="ignore"):
             expected = FUNCTIONS[operation](source, target)
-        _core.reduce_local(number, kind, source, target)
+        _team.reduce_local(number, kind, source, target)
         assert np.array_equal(target, expected)
 
 
 def test_reduce_local_of_what_needs_no_alignment() -> None:
     memory = np.zeros(81, np.uint8)
     target, source = memory[1:].view("d"), np.arange(10.0)
-    _core.reduce_local(_core.OPERATIONS["SUM"], _core.TYPES["DOUBLE"], source, target)
+    _team.reduce_local(_team.OPERATIONS["SUM"], _team.TYPES["DOUBLE"], source, target)
     assert np.array_equal(target, source)
 
 
@@ -87,7 +87,7 @@ def test_reduce_local_of_pairs_takes_the_lower_place_of_equal_values(operation: 
         expected = [
             wins(a, b, key=lambda p: (p[0], -p[1] if wins is max else p[1])) for a, b in zip(left, right, strict=True)
         ]  # type: ignore[operator]
-        _core.reduce_local(_core.OPERATIONS[operation], _core.TYPES[name], left, right)
+        _team.reduce_local(_team.OPERATIONS[operation], _team.TYPES[name], left, right)
         assert [(p["value"], p["place"]) for p in right] == [(p["value"], p["place"]) for p in expected]
 
 
@@ -97,18 +97,18 @@ def test_reduce_local_of_truth(operation: str) -> None:
     for name, code in [("BOOL", "?"), ("INT32", "i"), ("UINT8", "B")]:
         left, right = np.array([0, 0, 3, 1], code), np.array([0, 2, 0, 5], code)
         expected = function(left, right)
-        _core.reduce_local(_core.OPERATIONS[operation], _core.TYPES[name], left, right)
+        _team.reduce_local(_team.OPERATIONS[operation], _team.TYPES[name], left, right)
         assert np.array_equal(right, expected.astype(code))
 
 
 def test_reduce_local_refuses_what_does_not_fit() -> None:
     with pytest.raises(ValueError, match="elements"):
-        _core.reduce_local(0, _core.TYPES["DOUBLE"], bytes(8), bytearray(16))
+        _team.reduce_local(0, _team.TYPES["DOUBLE"], bytes(8), bytearray(16))
     with pytest.raises(ValueError, match="not defined"):
-        _core.reduce_local(99, 0, b"", bytearray(0))
+        _team.reduce_local(99, 0, b"", bytearray(0))
 
 
 def test_memory_that_is_no_teams_is_refused() -> None:
     memory = os.memfd_create("other")
     with pytest.raises(OSError, match="collective over shared memory"):
-        _core.Team(None, memory, 0, [-1, -1], [-1, -1], [0, 1])
+        _team.Team(None, memory, 0, [-1, -1], [-1, -1], [0, 1])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 
-from fastsock.core.binding._core import Engine
+from fastsock.core.binding._engine import Engine
+
 from fastsock.mpj.collectives import team
 
 SIZE = 5

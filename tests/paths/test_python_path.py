@@ -127,7 +127,7 @@ def test_a_native_channel_has_the_methods_of_the_interface():
 
 @pytest.mark.skipif(not core.available, reason="the native core is not built")
 def test_the_type_checker_is_told_of_methods_that_exist():
-    stub = ast.parse((FOLDER / "core" / "binding" / "_core.pyi").read_text())
+    stub = ast.parse((FOLDER / "core" / "binding" / "_channel.pyi").read_text())
     [channel] = [each for each in stub.body if isinstance(each, ast.ClassDef) and each.name == "Channel"]
     told = {each.name for each in channel.body if isinstance(each, ast.FunctionDef)}
     assert {name for name in told if not hasattr(core.Channel, name)} == set()

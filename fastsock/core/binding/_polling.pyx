@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 # cython: binding=False
-"""`select.epoll`, `select.poll` and `select.select` for programs whose connections may have memory.
+"""`select.epoll` for programs whose connections may have memory; and what every poller's wait is made of.
 
-Each has the standard one within, which asks the kernel: so arguments, errors, signals, timeouts and forks are its own.
+Each poller has the standard one within, which asks the kernel: so arguments, errors, signals, timeouts and forks are its own.
 The kernel tells of a connection with memory as of any file, because what lies in a ring has a token on TCP
 (`core/switch/polling.h`). What is added: before the kernel is asked, the rings of those that spoke of late are looked at,
 for a moment. And what it tells because of a token that is left over is not told on.
@@ -15,38 +15,28 @@ Until a connection of the process has memory each call is the standard one's and
 """
 cimport cython
 from libc.errno cimport EBUSY, ESTALE
-from libc.limits cimport INT_MAX
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 
-from fastsock.core.binding._core cimport (
-    now_ns, poller_await, poller_begin, poller_drop, poller_look, poller_note, poller_settle, polling_is_due,
-    polling_is_stale, polling_show, polling_told_edge, seats_awake, seats_drop_loop, seats_end, seats_flags, seats_leave, seats_look,
-    seats_ask, seats_make_loop, seats_moved, seats_next, seats_pass_on, seats_sleep, seats_take, seats_told, table_find,
+from .stream cimport FS_AT_ONCE
+from .switch cimport (
+    FS_HEARS_ANY, FS_HEARS_TOKENS, FS_POLLER_NEW, fs_carry_show, fs_connection, fs_loop, fs_polled, fs_poller_await,
+    fs_poller_drop, fs_poller_look, fs_poller_note, fs_poller_settle, fs_polling_is_due, fs_polling_is_stale,
+    fs_polling_told_edge, fs_seats_ask, fs_seats_awake, fs_seats_drop_loop, fs_seats_end, fs_seats_flags,
+    fs_seats_leave, fs_seats_look, fs_seats_make_loop, fs_seats_moved, fs_seats_next, fs_seats_pass_on, fs_seats_sleep,
+    fs_seats_take, fs_seats_told, fs_table_find,
 )
-from fastsock.core.binding.stream cimport FS_AT_ONCE
-from fastsock.core.binding.switch cimport FS_POLLED_MOST, fs_loop, fs_polled, fs_poller
+from .system cimport fs_now_ns
 
 import select as _select
 from _thread import RLock
 from os import register_at_fork
 
-cdef object standard_epoll = _select.epoll, standard_poll = _select.poll, standard_select = _select.select
-cdef object standard_poll_type = type(standard_poll())
+cdef object standard_epoll = _select.epoll
 cdef object ADOPTED = object()
 
-# Of EPOLL* and POLL*; the numbers are Linux's, and the same for both.
 cdef enum:
-    EVERYTHING = 0x07       # IN, PRI, OUT: what is registered where nothing is said
-    READABLE = 0x41         # IN, RDNORM
-    WRITABLE = 0x304        # OUT, WRNORM, WRBAND
-    ONE_SHOT = 0x40000000
-    EDGES = 0x80000000
-
-cdef enum:
-    KERNEL_EVERY = 16    # other descriptors must be heard even while the rings are busy
     LONG = 1000000       # seconds
     MOST_BUSY = 3
-    MOST_STALE = 64      # times in one wait that all the kernel told of was left over
 
 cdef double BUSY_S = 0.005  # another thread reads: its end is not heard of
 
@@ -61,38 +51,10 @@ cdef extern from *:
     static void begin_asking(void) { is_asking++; }
     static void end_asking(void) { is_asking--; }
     static int asks(void) { return is_asking; }
-
-    /* A class of C's own, with the name of another one, whose module the interpreter takes from the name. */
-    static void name_class(PyObject *kind, const char *name)
-    {
-        if (!PyType_HasFeature((PyTypeObject *)kind, Py_TPFLAGS_HEAPTYPE)) ((PyTypeObject *)kind)->tp_name = name;
-    }
-
-    static void forbid_making(PyObject *kind) /* by programs: poll() makes them */
-    {
-        PyTypeObject *type = (PyTypeObject *)kind;
-        type->tp_new = NULL;
-        type->tp_vectorcall = NULL;
-        type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
-        if (PyDict_DelItemString(type->tp_dict, "__new__") != 0) PyErr_Clear(); /* it would call tp_new all the same */
-        PyType_Modified(type);
-    }
-
-    static void name_function(PyObject *function, PyObject *like)
-    {
-        if (!PyCFunction_Check(function) || !PyCFunction_Check(like)) return;
-        PyObject *module = ((PyCFunctionObject *)like)->m_module;
-        Py_XINCREF(module);
-        Py_XSETREF(((PyCFunctionObject *)function)->m_module, module);
-        ((PyCFunctionObject *)function)->m_ml->ml_doc = ((PyCFunctionObject *)like)->m_ml->ml_doc;
-    }
     """
     void begin_asking() noexcept
     void end_asking() noexcept
     bint asks() noexcept
-    void name_class(object kind, const char *name) noexcept
-    void forbid_making(object kind) noexcept
-    void name_function(object function, object like) noexcept
 
 
 # ---- who asks for numbers ----
@@ -113,6 +75,12 @@ def is_asking():
     return asks()
 
 
+cdef int explain_watch(int number) except -1:
+    if unexplained:
+        explain(number)
+    return 0
+
+
 cdef int number_of(object file) except -1:
     begin_asking()
     try:
@@ -130,49 +98,43 @@ register_at_fork(after_in_child=registering._at_fork_reinit)
 
 # ---- what a wait is made of ----
 
-cdef struct Ready:
-    int count
-    int numbers[FS_POLLED_MOST]
-
-
 cdef int look(fs_poller *poller, fs_poller *learned, Ready *ready, double seconds) noexcept:
-    """Those whose rings have something. Waits for one a moment, if the caller waits at all: `seconds`, negative for ever.
-    Before he asks the kernel the others are settled. With the lock of the poller's owner; it is let go meanwhile.
-
-    learned: the poller that knows whether such a wait pays.
-    """
     cdef fs_polled among[FS_POLLED_MOST]
     cdef int count, i, found
     cdef uint64_t limit = UINT64_MAX if seconds < 0 else <uint64_t>(seconds * 1e9)
-    ready.count = poller_look(poller, ready.numbers)
+    ready.count = fs_poller_look(poller, ready.numbers)
     if ready.count or not poller.count or seconds == 0:
         return 0
     count = poller.count
     for i in range(count):
         among[i] = poller.among[i]
     with nogil:
-        found = poller_await(learned, among, count, limit)
+        found = fs_poller_await(learned, among, count, limit)
     if found:
-        ready.count = poller_look(poller, ready.numbers)
+        ready.count = fs_poller_look(poller, ready.numbers)
     if not ready.count:
-        ready.count = poller_settle(poller, ready.numbers)
+        ready.count = fs_poller_settle(poller, ready.numbers)
     return 0
 
 
-cdef bint is_stale(fs_poller *poller, int number):
-    """Whether the kernel tells the number as readable, and there is nothing."""
-    cdef int flags = seats_flags(&poller.seats, number)
-    cdef int result = polling_is_stale(number, flags | FS_AT_ONCE)
+cdef void show(int number) noexcept nogil:
+    cdef fs_connection *connection = fs_table_find(number)
+    if connection != NULL:
+        fs_carry_show(connection, number)
+
+
+cdef bint is_stale(fs_poller *poller, int number) except -1:
+    cdef int flags = fs_seats_flags(&poller.seats, number)
+    cdef int result = fs_polling_is_stale(number, flags | FS_AT_ONCE)
     if result == -EBUSY:
         with nogil:
-            result = polling_is_stale(number, flags)
+            result = fs_polling_is_stale(number, flags)
     if result == 0:
-        poller_note(poller, number)
+        fs_poller_note(poller, number)
     return result == 1
 
 
 cdef double in_seconds(object timeout, double unit) except? -2:
-    """Negative: for ever, or nearly so."""
     cdef double given = -1 if timeout is None else <double>timeout / unit
     return given if 0 <= given < LONG else -1
 
@@ -189,12 +151,12 @@ cdef class epoll:
         self.own = args[1] if len(args) == 2 and args[0] is ADOPTED else standard_epoll(*args, **options)
         self.ask = self.own.poll
         self.masks = {}
-        poller_begin(&self.poller)
+        self.poller = FS_POLLER_NEW
         if len(args) == 2 and args[0] is ADOPTED:
             self.poller.seats.never = True  # others may ask the kernel by its number
 
     def __dealloc__(self):
-        seats_end(&self.poller.seats)
+        fs_seats_end(&self.poller.seats)
 
     @classmethod
     def fromfd(cls, fd):
@@ -251,7 +213,7 @@ cdef class epoll:
 
     def poll(self, timeout=None, maxevents=-1):
         """As select.epoll.poll()."""
-        if not polling_is_due():
+        if not fs_polling_is_due():
             return self.ask(timeout, maxevents)
         return self.wait(timeout, maxevents)
 
@@ -264,44 +226,44 @@ cdef class epoll:
             self.poller.seats.bell = 0
             self.drop_loop()
         if not mask & READABLE or mask & EDGES:
-            poller_drop(&self.poller, number)
-            seats_leave(&self.poller.seats, number)
-        elif seats_take(&self.poller.seats, number, not mask & ONE_SHOT):
+            fs_poller_drop(&self.poller, number)
+            fs_seats_leave(&self.poller.seats, number)
+        elif fs_seats_take(&self.poller.seats, number, FS_HEARS_TOKENS if mask & ONE_SHOT else FS_HEARS_ANY):
             with nogil:
-                polling_show(number)
+                show(number)
         if mask & EDGES or self.is_shown:
             for_good(number)  # an edge for each arrival
-        elif unexplained:
-            explain(number)
+        else:
+            explain_watch(number)
         return 0
 
     @cython.critical_section
     cdef int forget(self, int number) except -1:
         if <uint32_t>self.masks.pop(number, 0) & WRITABLE:
             self.writers -= 1
-        poller_drop(&self.poller, number)
-        seats_leave(&self.poller.seats, number)
+        fs_poller_drop(&self.poller, number)
+        fs_seats_leave(&self.poller.seats, number)
         return 0
 
     @cython.critical_section
     cdef int forget_all(self) except -1:
         self.masks.clear()
         self.writers = 0
-        seats_end(&self.poller.seats)
+        fs_seats_end(&self.poller.seats)
         self.poller.count = 0
         return 0
 
     # ---- the loop ----
 
     cdef int make_loop(self) except -1:
-        cdef int bell = seats_make_loop(&self.poller.seats)
+        cdef int bell = fs_seats_make_loop(&self.poller.seats)
         if bell < 0:
             return 0  # tokens do
         self.forget(bell)  # whatever that number was
         try:
             self.own.register(bell, 1)
         except (OSError, ValueError):
-            seats_drop_loop(&self.poller.seats)
+            fs_seats_drop_loop(&self.poller.seats)
         return 0
 
     @cython.critical_section
@@ -313,22 +275,22 @@ cdef class epoll:
                 self.own.unregister(bell)
             except (OSError, ValueError):
                 pass  # the program has closed it
-        seats_drop_loop(&self.poller.seats)
+        fs_seats_drop_loop(&self.poller.seats)
         return self.show_all()
 
     cdef int show_all(self) except -1:
-        cdef int number = seats_next(&self.poller.seats, 0)
+        cdef int number = fs_seats_next(&self.poller.seats, 0)
         while number >= 0:
             with nogil:
-                polling_show(number)
-            number = seats_next(&self.poller.seats, number + 1)
+                show(number)
+            number = fs_seats_next(&self.poller.seats, number + 1)
         return 0
 
     cdef int heard_of(self, int number) except -1:
         """The kernel has told that connection with memory as readable."""
-        if seats_told(&self.poller.seats, number):
+        if fs_seats_told(&self.poller.seats, number):
             self.make_loop()
-            seats_told(&self.poller.seats, number)
+            fs_seats_told(&self.poller.seats, number)
         return 0
 
     cdef int before_sleep(self, Ready *ready, double seconds, fs_loop **asleep) except -1:
@@ -336,10 +298,10 @@ cdef class epoll:
         cdef int count
         asleep[0] = NULL
         if seconds == 0:
-            count = seats_look(&self.poller.seats, ready.numbers, FS_AT_ONCE)
+            count = fs_seats_look(&self.poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE)
             ready.count = count if count > 0 else 0
             return ready.count
-        count = seats_sleep(&self.poller.seats, ready.numbers, FS_AT_ONCE, asleep)
+        count = fs_seats_sleep(&self.poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE, asleep)
         if count == -ESTALE:
             self.show_all()
             count = 0
@@ -351,7 +313,7 @@ cdef class epoll:
         cdef Py_ssize_t i
         cdef int bell = self.poller.seats.bell
         rung[0] = True
-        seats_ask(&self.poller.seats, 1)
+        fs_seats_ask(&self.poller.seats, 1)
         try:
             told = self.ask(timeout, most)
             rung[0] = False
@@ -362,8 +324,8 @@ cdef class epoll:
                         rung[0] = True
                         break
         finally:
-            seats_ask(&self.poller.seats, -1)
-            seats_awake(&self.poller.seats, asleep, rung[0])
+            fs_seats_ask(&self.poller.seats, -1)
+            fs_seats_awake(&self.poller.seats, asleep, rung[0])
         return told
 
     @cython.critical_section
@@ -378,7 +340,7 @@ cdef class epoll:
                 return self.ask(timeout, most)
         except TypeError:
             return self.ask(timeout, most)  # which refuses it in its own words
-        if seats_moved(&self.poller.seats):
+        if fs_seats_moved(&self.poller.seats):
             self.show_all()  # a forked child
         self.poller.turn += 1
         if self.poller.count:
@@ -387,17 +349,17 @@ cdef class epoll:
                 # room is mostly there: who waits for it is not kept by a look for bytes
                 found = self.without_stale(self.asked(0, most, NULL, &rung))
                 if found:
-                    seats_pass_on(&self.poller.seats)
+                    fs_seats_pass_on(&self.poller.seats)
                     return found
                 look(&self.poller, &self.poller, &ready, seconds)
             if ready.count:
                 found = self.with_others(self.with_bits(self.readable(&ready)), most)
                 if found:
-                    seats_pass_on(&self.poller.seats)
+                    fs_seats_pass_on(&self.poller.seats)
                     return found
         found = self.told(timeout, seconds, most)
         if found:
-            seats_pass_on(&self.poller.seats)
+            fs_seats_pass_on(&self.poller.seats)
         return found
 
     cdef list with_bits(self, list found):
@@ -405,7 +367,7 @@ cdef class epoll:
         cdef Ready ready
         if self.poller.turn % KERNEL_EVERY:
             return found
-        ready.count = seats_look(&self.poller.seats, ready.numbers, FS_AT_ONCE)
+        ready.count = fs_seats_look(&self.poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE)
         return together(found, self.readable(&ready)) if ready.count > 0 else found
 
     cdef list with_others(self, list found, object most):
@@ -429,7 +391,7 @@ cdef class epoll:
 
     cdef list told(self, object timeout, double seconds, object most):
         """What the kernel tells and is so, or the loop."""
-        cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
+        cdef uint64_t until = fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
         cdef list told, kept
         cdef int times = 0, busy = 0, state
         cdef bint rung
@@ -456,7 +418,7 @@ cdef class epoll:
             elif not rung and state >= 0:
                 return kept
             if seconds > 0:
-                now = now_ns()
+                now = fs_now_ns()
                 if now >= until:
                     return kept
                 timeout = <double>(until - now) / 1e9
@@ -469,11 +431,11 @@ cdef class epoll:
         for event in told:
             number = event[0]
             events = event[1]
-            if events & READABLE and table_find(number) != NULL:
+            if events & READABLE and fs_table_find(number) != NULL:
                 mask = self.masks.get(number, <uint32_t>EDGES)  # registered elsewhere: nothing is known of it
                 if mask & EDGES:
                     with nogil:
-                        polling_told_edge(number)
+                        fs_polling_told_edge(number)
                 elif self.is_left_over(number):
                     all_kept = False
                     events &= ~READABLE
@@ -503,37 +465,17 @@ cdef class epoll:
 
 
 cdef list together(list found, list told):
-    """What the rings have and what the kernel tells, each number once."""
     cdef dict events_of = dict(found)
     for number, events in told:
         events_of[number] = <uint32_t>events_of.get(number, 0) | <uint32_t>events
     return list(events_of.items())
 
 
-include "polls.pxi"
-
-def adopted(poller, dict masks):
-    """The same as `poller`, a standard epoll or poll object, where the numbers of `masks` are registered as they say."""
-    cdef epoll events
-    cdef PollObject polls
-    if isinstance(poller, standard_epoll):
-        events = epoll.__new__(epoll, ADOPTED, poller)
-        for number, mask in masks.items():
-            events.note(number, mask)
-        return events
-    if isinstance(poller, standard_poll_type):
-        polls = PollObject.__new__(PollObject)
-        polls.own = poller
-        polls.ask = poller.poll
-        for number, mask in masks.items():
-            polls.note(number, mask)
-        return polls
-    return poller
+cdef object adopted_epoll(object poller, dict masks):
+    cdef epoll events = epoll.__new__(epoll, ADOPTED, poller)
+    for number, mask in masks.items():
+        events.note(number, mask)
+    return events
 
 
 name_class(epoll, b"select.epoll")
-name_class(PollObject, b"select.poll")
-forbid_making(PollObject)
-name_function(poll, standard_poll)
-name_function(select, standard_select)
-poller_begin(&common)

@@ -22,6 +22,17 @@ cdef extern from "switch/table.h" nogil:
     int fs_table_duplicate(int descriptor, int number)
     int fs_table_next(int descriptor)
 
+cdef extern from *:
+    """
+    #include "switch/connection.h"
+
+    static inline uint32_t fs_connection_generation(const struct fs_connection *connection)
+    {
+        return atomic_load(&connection->generation);
+    }
+    """
+    uint32_t fs_connection_generation(const fs_connection *connection) nogil
+
 cdef extern from "switch/carry.h" nogil:
     enum: FS_LOOKS, FS_MAY_SLEEP, FS_WILL_WAIT
     enum: FS_KERNELS_END

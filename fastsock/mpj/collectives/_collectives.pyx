@@ -12,16 +12,18 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from fastsock.core.binding._core cimport (
-    BoundSchedule, Engine, Request, Schedule, Team, aim, c_reduce_local, new_bound, prepare_memory,
-)
+from fastsock.core.binding._engine cimport Engine
+from fastsock.core.binding._requests cimport Request, aim, prepare_memory
+from fastsock.core.binding._schedule cimport BoundSchedule, Schedule, new_bound
+from fastsock.core.binding._team cimport Team, c_reduce_local
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request, fs_request_is_done
 from fastsock.core.binding.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
 from importlib import import_module
 from struct import calcsize
 
-from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
+from fastsock.core.binding._requests import STANDARD, MessageError
+from fastsock.core.binding._team import OPERATIONS, TYPES, type_size
 
 from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
 from fastsock.mpj.datatypes._memory cimport (

@@ -10,12 +10,12 @@ from cpython.number cimport PyNumber_Index
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from fastsock.core.binding._core cimport Team
+from fastsock.core.binding._team cimport Team
 from fastsock.core.binding.team cimport FS_TEAM_MOST, fs_blocks
 
 from functools import reduce as fold
 
-from fastsock.core.binding._core import STANDARD, MessageError
+from fastsock.core.binding._requests import STANDARD, MessageError
 from fastsock.system.forkable import new_lock
 
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object

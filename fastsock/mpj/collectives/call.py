@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from fastsock.core.binding._core import MessageError
+from fastsock.core.binding._requests import MessageError
 
 from ..constants import PROC_NULL, ROOT
 from ..messages.operation_records import Collective, Operation, Persistent

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 
-from fastsock.core.binding._core import MessageError
+from fastsock.core.binding._requests import MessageError
 from fastsock.system.forkable import new_lock
 
 from ..constants import ERR_ROOT, PROC_NULL, ROOT

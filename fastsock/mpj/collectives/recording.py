@@ -7,7 +7,7 @@ What depends on a message's contents cannot be written down, nor can an operatio
 
 from __future__ import annotations
 
-from fastsock.core.binding._core import STEP_COMBINE, STEP_COPY, STEP_RECEIVE, STEP_SEND, STEP_WAIT, Schedule
+from fastsock.core.binding._schedule import STEP_COMBINE, STEP_COPY, STEP_RECEIVE, STEP_SEND, STEP_WAIT, Schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.core.binding._core import type_size
+from fastsock.core.binding._team import type_size
 
 from . import blocks, buckets, moves, primitive, reduce, trees
 from .accumulator import Accumulator

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from fastsock.core.binding._core import Schedule
+    from fastsock.core.binding._schedule import Schedule
 
     from .exchange import Exchange, InterExchange
     from .protocols import Request, Steps

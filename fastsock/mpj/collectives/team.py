@@ -15,7 +15,8 @@ from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
-from fastsock.core.binding._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
+from fastsock.core.binding._system import abstract_accept
+from fastsock.core.binding._team import TEAM_MOST, Team, create_team_memory, team_identity
 from fastsock.meeting import unix_calls
 from fastsock.system.genuine import genuine
 from fastsock.system.proof import same
@@ -25,7 +26,7 @@ from ..tags import TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fastsock.core.binding._core import Engine
+    from fastsock.core.binding._engine import Engine
 
 _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 PATIENCE_S = 10.0  # for what has been sent already

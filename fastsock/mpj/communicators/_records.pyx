@@ -8,7 +8,7 @@ cimport cython
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 
-from fastsock.core.binding._core cimport Engine
+from fastsock.core.binding._engine cimport Engine
 
 from fastsock.system.forkable import new_recursive_lock
 

@@ -11,7 +11,7 @@ import binascii
 from array import array
 from collections.abc import Iterable, Sequence
 
-from fastsock.core.binding._core import STANDARD, MessageError
+from fastsock.core.binding._requests import STANDARD, MessageError
 from fastsock.system.forkable import new_lock
 
 from ..collectives import bcast

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.core.binding._core import OPERATIONS, TYPES, can_reduce, reduce_local
+from fastsock.core.binding._team import OPERATIONS, TYPES, can_reduce, reduce_local
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

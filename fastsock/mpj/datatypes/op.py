@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from fastsock.core.binding._core import OPERATIONS
+from fastsock.core.binding._team import OPERATIONS
 
 from ..constants import ERR_OP
 from ..exceptions import Exception

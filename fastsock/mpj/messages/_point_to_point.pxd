@@ -1,5 +1,5 @@
 # What other compiled modules may use: messages under way as requests refer to them.
-from fastsock.core.binding._core cimport Request as EngineRequest
+from fastsock.core.binding._requests cimport Request as EngineRequest
 from fastsock.mpj.datatypes._memory cimport TypeRecord
 
 

@@ -9,10 +9,10 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from fastsock.core.binding._core cimport Engine
-from fastsock.core.binding._core cimport Matched as EngineMatched
-from fastsock.core.binding._core cimport Request as EngineRequest
-from fastsock.core.binding._core cimport aim, prepare_items, prepare_memory
+from fastsock.core.binding._engine cimport Engine
+from fastsock.core.binding._messages cimport Matched as EngineMatched
+from fastsock.core.binding._requests cimport Request as EngineRequest
+from fastsock.core.binding._requests cimport aim, prepare_items, prepare_memory
 from fastsock.core.binding.engine cimport (
     FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_layout, fs_request, fs_request_is_done,
 )
@@ -23,7 +23,7 @@ from fastsock.mpj.messages._status cimport tell
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 
-from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
+from fastsock.core.binding._requests import STANDARD, SYNCHRONOUS, MessageError
 from fastsock.system.pickles import dumps as _dumps
 
 from ..constants import BSEND_OVERHEAD, ERR_REQUEST, UNDEFINED

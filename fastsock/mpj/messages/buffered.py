@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fastsock.core.binding._core import STANDARD
+from fastsock.core.binding._requests import STANDARD
 from fastsock.system.forkable import new_lock
 
 from ..constants import BSEND_OVERHEAD, ERR_BUFFER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.core.binding._core import MessageError
+from fastsock.core.binding._requests import MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST
 from ..datatypes import buffers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
+from fastsock.core.binding._requests import STANDARD, SYNCHRONOUS, MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ..handle import Handle

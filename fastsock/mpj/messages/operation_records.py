@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from fastsock.core.binding._core import MessageError
+from fastsock.core.binding._requests import MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL, SUCCESS
 from ..exceptions import Exception as MPIException

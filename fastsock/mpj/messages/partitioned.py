@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from fastsock.core.binding._core import STANDARD
+from fastsock.core.binding._requests import STANDARD
 from fastsock.system.forkable import new_lock
 
 from ..constants import ANY_TAG, ERR_ARG, ERR_TRUNCATE, PROC_NULL

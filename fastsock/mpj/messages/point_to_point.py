@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
+from fastsock.core.binding._requests import STANDARD, SYNCHRONOUS, MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG
 from ..datatypes import buffers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastsock.core.binding import _core as core
+from fastsock.core.binding import _team as native
 
 
 class Sum:
@@ -20,7 +20,7 @@ class Sum:
 class NativeSum(Sum):
     """The same, which the native kernels know."""
 
-    kernel = (core.TYPES["UINT8"], core.OPERATIONS["SUM"])
+    kernel = (native.TYPES["UINT8"], native.OPERATIONS["SUM"])
 
 
 class Product:

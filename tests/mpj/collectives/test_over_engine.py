@@ -11,10 +11,11 @@ import pytest
 from .cases import PRIMITIVES, Case, Check
 from .operations import NativeSum, Product
 
-core = pytest.importorskip("fastsock.core.binding._core")
+pytest.importorskip("fastsock.core.binding._core")
 
-from fastsock.mpj.collectives import team  # noqa: E402
-from fastsock.mpj.collectives.exchange import Members  # noqa: E402
+from fastsock import core
+from fastsock.mpj.collectives import team
+from fastsock.mpj.collectives.exchange import Members
 
 
 def module(name):

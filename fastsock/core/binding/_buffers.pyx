@@ -1,5 +1,11 @@
-# Several buffers that are sent as one.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""The memory of programs' buffers, while the core has it."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+
+from .system cimport fs_parts_of
 
 
 @cython.final
@@ -35,12 +41,11 @@ cdef class Gather:
             PyMem_Free(self.vector)
 
 
-cdef object one_view(const fs_parts *parts):
-    """What is left of them: of several a copy."""
-    cdef Py_ssize_t i
-    if parts.left == 0:
-        return b""
-    if parts.count == 1:
-        return PyMemoryView_FromMemory(<char *>parts.next.iov_base, parts.left, PyBUF_READ)
-    return b"".join([PyMemoryView_FromMemory(<char *>parts.next[i].iov_base, parts.next[i].iov_len, PyBUF_READ)
-                     for i in range(parts.count)])
+cdef class Buffer:
+    """An exported buffer, released with this object."""
+
+    def __cinit__(self, exporter, bint writable):
+        PyObject_GetBuffer(exporter, &self.raw, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.raw)

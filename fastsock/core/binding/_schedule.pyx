@@ -1,4 +1,15 @@
-# The binding of schedules: what a rank does in a collective that goes on by itself.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""Schedules: what a rank does in a collective that goes on by itself."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+
+from .engine cimport (
+    FS_CHANNELS, FS_STEP_COMBINE, FS_STEP_COPY, FS_STEP_RECEIVE, FS_STEP_SEND, FS_STEP_WAIT, fs_collective_bind,
+    fs_collective_free, fs_collective_new, fs_combine,
+)
+from .team cimport fs_kernel_of, fs_type_size
 
 STEP_SEND, STEP_RECEIVE, STEP_WAIT = FS_STEP_SEND, FS_STEP_RECEIVE, FS_STEP_WAIT
 STEP_COPY, STEP_COMBINE = FS_STEP_COPY, FS_STEP_COMBINE
@@ -80,17 +91,6 @@ cdef class Schedule:
         self.schedule.step_count, self.schedule.part_count = len(steps), len(parts)
         self.schedule.request_count = requests
         self.targets = tuple(targets)
-        return 0
-
-    cdef int ask(self, Engine engine) except -1:
-        """Nobody connects when a step comes to a peer for the first time: so that is done before."""
-        cdef int peer
-        if self.asked is engine:
-            return 0
-        for peer in self.targets:
-            if fs_engine_ask_for(engine.engine, peer):
-                engine.call_missing(peer)
-        self.asked = engine
         return 0
 
     def bind(self, buffers):

@@ -1,5 +1,27 @@
-# The binding of the shared-memory collectives, part of _core: buffers in, errors that name a rank out.
-from libc.errno cimport EINVAL
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""The collectives over shared memory: buffers in, errors that name a rank out."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport EINTR, EINVAL, ESTALE
+from posix.unistd cimport close as close_descriptor, usleep
+
+from ._core cimport LONG_COPY, checked
+from .engine cimport FS_CLOSED, FS_PEER_FAILED, fs_engine_has_finished, fs_engine_progress
+from .system cimport fs_generation, fs_ticks, fs_ticks_per_us
+from .team cimport (
+    FS_TEAM_BUFFERED, FS_TEAM_DIRECT, FS_TEAM_MEASURED, FS_TEAM_MOST, fs_cma_identity, fs_kernel, fs_kernel_of,
+    fs_team_allgather, fs_team_allreduce, fs_team_alltoall, fs_team_barrier, fs_team_bcast, fs_team_close,
+    fs_team_create_memory, fs_team_culprit, fs_team_exscan, fs_team_gather, fs_team_hooks, fs_team_identify,
+    fs_team_keep, fs_team_kept, fs_team_meet, fs_team_open, fs_team_reduce, fs_team_reduce_scatter, fs_team_scan,
+    fs_team_scatter, fs_type_size,
+)
+
+import posix as _os
+
+from ._requests import MessageError
 
 cdef extern from *:
     """
@@ -438,13 +460,3 @@ cdef size_t elements(Buffer buffer, int type) except? 0:
     if size == 0 or <size_t>buffer.raw.len % size != 0:
         raise ValueError(f"collective over shared memory: {buffer.raw.len} bytes are no array of type {type}")
     return <size_t>buffer.raw.len // size
-
-
-cdef class Buffer:
-    """An exported buffer, released with this object."""
-
-    def __cinit__(self, exporter, bint writable):
-        PyObject_GetBuffer(exporter, &self.raw, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.raw)

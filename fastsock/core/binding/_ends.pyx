@@ -1,4 +1,20 @@
-# The memory of connections: made, mapped, used again.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""The memory of connections: made, mapped, used again. And what the channels of one end share."""
+cimport cython
+from libc.errno cimport EPROTO, ESTALE
+from libc.stdint cimport uint32_t, uint64_t
+
+from ._core cimport checked
+from .stream cimport (
+    fs_end_free, fs_end_show_desk, fs_segment_bytes, fs_segment_create, fs_segment_drop, fs_segment_make, fs_segment_map,
+    fs_sysv_attach, fs_sysv_format,
+)
+
+import errno as _errno
+import posix as _os
+
+from ._core import ProtocolViolation
 
 
 def create_segment(uint32_t ring_bytes):
@@ -25,8 +41,6 @@ cdef class Segment:
 
     Raises OSError, or ProtocolViolation when `memory`, a descriptor that is not taken over, holds no sound segment.
     """
-    cdef fs_segment *segment
-
     def __init__(self, int memory):
         cdef int error = 0
         self.segment = fs_segment_map(memory, &error)
@@ -61,3 +75,29 @@ cdef class Segment:
     def __dealloc__(self):
         if self.segment != NULL:
             fs_segment_drop(self.segment)
+
+
+@cython.final
+cdef class End:
+    """One end of a connection; the channels of a socket and its duplicates share it."""
+
+    def __del__(self):
+        # Never closed. Now, and not at the end: a collection of garbage may clear `closed` itself before that.
+        self.hide_desk()
+        self.desk = 0
+        self.tell_closed()
+
+    def __dealloc__(self):
+        if self.end != NULL:
+            fs_end_free(self.end)
+
+    cdef void hide_desk(self) noexcept:
+        if self.shown:
+            self.shown = False
+            fs_end_show_desk(self.end, 0)
+
+    cdef int tell_closed(self) except -1:
+        closed, self.closed = self.closed, None
+        if closed is not None:
+            closed()
+        return 0

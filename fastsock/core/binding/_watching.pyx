@@ -1,4 +1,15 @@
-# Who asks for the numbers of connections, for `_calls.pyx`. What this means is said in connection/watchers.py.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""Who asks for the numbers of connections, and may watch them. What this means is said in connection/watchers.py."""
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t
+
+from .switch cimport (
+    FS_ROLE_ACCEPTED, fs_connection, fs_connection_generation, fs_connection_unwatch, fs_connection_watch, fs_table_find,
+)
+
+import sys as _sys
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject
@@ -7,6 +18,7 @@ cdef extern from "Python.h":
     PyFrameObject *PyEval_GetFrame() noexcept
     PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
     PyObject *PyEval_GetGlobals() noexcept
+    void Py_DECREF(PyObject *object)
     bint PyModule_Check(object candidate) noexcept
     PyObject *PyModule_GetDict(object module)
 
@@ -173,7 +185,7 @@ cdef int note(int descriptor, object package) except -1:
     cdef fs_connection *connection
     cdef Notes notes
     with guard:
-        connection = table_find(descriptor)
+        connection = fs_table_find(descriptor)
         if connection == NULL:
             early.setdefault(descriptor, set()).add(package)
             return 0
@@ -181,22 +193,31 @@ cdef int note(int descriptor, object package) except -1:
         notes = notes_of.get(key)
         if notes is None:
             notes = notes_of[key] = Notes.__new__(Notes)
-            notes.begin(connection_generation(connection))
-        elif notes.generation != connection_generation(connection):
+            notes.begin(fs_connection_generation(connection))
+        elif notes.generation != fs_connection_generation(connection):
             unexplained.pop(key, None)
-            notes.begin(connection_generation(connection))
+            notes.begin(fs_connection_generation(connection))
         if notes.asks(descriptor, package):
             unexplained[key] = notes
-            connection_watch(connection, descriptor)  # what the kernel shows is exact from now on
+            fs_connection_watch(connection, descriptor)  # what the kernel shows is exact from now on
     return 0
 
 
 cdef int heed_early(int descriptor, int role) except -1:
     """The socket of that number is connected."""
+    if not early:
+        return 0
     found = early.pop(descriptor, ())
     if role != FS_ROLE_ACCEPTED:  # else that was another socket
         for package in found:
             note(descriptor, package)
+    return 0
+
+
+cdef int forget_early(int descriptor) except -1:
+    """Who asked for the number before asked for another file's."""
+    if early:
+        early.pop(descriptor, None)
     return 0
 
 
@@ -206,10 +227,10 @@ def explains(int descriptor):
     cdef Notes notes
     cdef int i
     with guard:
-        connection = table_find(descriptor)
+        connection = fs_table_find(descriptor)
         key = <size_t>connection
         notes = unexplained.get(key)
-        if notes is None or notes.generation != connection_generation(connection):
+        if notes is None or notes.generation != fs_connection_generation(connection):
             return
         frame = frame_of(0)
         for i in range(NEAR):
@@ -219,4 +240,4 @@ def explains(int descriptor):
             frame = frame.f_back
         if notes.left == 0:
             del unexplained[key]
-            connection_unwatch(connection, descriptor)
+            fs_connection_unwatch(connection, descriptor)

@@ -1,10 +1,28 @@
-# What a descriptor is.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""What is asked of the kernel beside streams: what a descriptor is, ports, abstract names, the process that started this one."""
+cimport cython
+from libc.errno cimport ECONNREFUSED, errno as last_error
 from libc.stdio cimport FILE, fclose, fgets, fopen, snprintf
 from libc.string cimport strncmp
-from posix.stat cimport S_IFMT, S_IFSOCK, fstat, struct_stat
+from posix.stat cimport S_IFMT, fstat, struct_stat
+from posix.unistd cimport close as close_descriptor
+
+from ._core cimport checked
+from .sockets cimport (
+    FS_ADDRESS_TEXT, fs_abstract_accept, fs_abstract_pair, fs_abstract_peer, fs_abstract_reach, fs_is_own_user,
+    fs_replace_watched, fs_take_port,
+)
+from .system cimport O_CLOEXEC
+
+cdef extern from "<sys/prctl.h>":
+    int prctl(int option, unsigned long number)
+    int PR_SET_PDEATHSIG
 
 cdef str REAPED = "-1"
 
+
+# ---- descriptors ----
 
 def file_of(int descriptor):
     """The device and the inode of the file, and whether it has a type: what stands for a process has none. Raises OSError."""
@@ -83,3 +101,52 @@ def take_port(int descriptor):
     cdef int port = 0
     checked(fs_take_port(descriptor, ip, &port))
     return (<bytes>ip).decode(), port
+
+
+def replace_watched(int source, int number, bint inheritable):
+    """As os.dup2, and every epoll of this process that watches `number` watches it still. Raises OSError."""
+    cdef int result
+    with nogil:
+        result = fs_replace_watched(source, number, 0 if inheritable else O_CLOEXEC)
+    checked(result)
+
+
+# ---- names in the abstract namespace, where two ends of a connection find each other ----
+
+def abstract_pair(bytes name not None):
+    """The descriptors of two connected streams, the first of which has the abstract name. Raises OSError."""
+    cdef int pair[2]
+    checked(fs_abstract_pair(name, len(name), pair))
+    return pair[0], pair[1]
+
+
+def abstract_accept(int listener):
+    """The descriptor of a connection that waits there. Raises OSError: BlockingIOError for none."""
+    return checked(fs_abstract_accept(listener))
+
+
+def abstract_reach(bytes name not None):
+    """The descriptor of a stream connected to the listener at the abstract name; -1 for no listener. Raises OSError."""
+    cdef int stream = fs_abstract_reach(name, len(name))
+    return -1 if stream == -ECONNREFUSED else checked(stream)
+
+
+def abstract_is_own_user(unsigned int user):
+    """Whether that user, as the kernel tells it, is surely this process's own: nobody without a number here is."""
+    return fs_is_own_user(user) != 0
+
+
+def abstract_peer(int stream):
+    """Process and user at the other end of a connected UNIX stream. Raises OSError."""
+    cdef int process = 0
+    cdef unsigned int user = 0
+    checked(fs_abstract_peer(stream, &process, &user))
+    return process, user
+
+
+# ---- this process and the one that started it ----
+
+def end_with_parent(int number):
+    """The kernel sends this process that signal when the thread that started it ends. Raises OSError."""
+    if prctl(PR_SET_PDEATHSIG, <unsigned long>number) != 0:
+        checked(-last_error)

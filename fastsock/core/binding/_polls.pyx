@@ -1,15 +1,58 @@
-# `select.poll` and `select.select`: the kernel looks at all that they are given each time, and so do they.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False
+"""`select.poll` and `select.select` for programs whose connections may have memory.
+
+The kernel looks at all that they are given each time, and so do they.
+"""
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from ._polling cimport (
+    EVERYTHING, KERNEL_EVERY, MOST_STALE, READABLE, WRITABLE, Ready, adopted_epoll, explain_watch, in_seconds, is_stale,
+    look, name_class, number_of, show, together,
+)
+from .switch cimport FS_POLLER_NEW, fs_poller, fs_poller_note, fs_polling_is_due, fs_table_find
+from .system cimport fs_now_ns
+
+import select as _select
+
+cdef object standard_epoll = _select.epoll, standard_poll = _select.poll, standard_select = _select.select
+cdef object standard_poll_type = type(standard_poll())
 
 cdef extern from "Python.h":
     object PySequence_Fast(object sequence, const char *refusal)
     Py_ssize_t PySequence_Fast_GET_SIZE(object fast) noexcept
     object PySequence_ITEM "PySequence_GetItem" (object fast, Py_ssize_t i)
 
+cdef extern from *:
+    """
+    static void forbid_making(PyObject *kind) /* by programs: poll() makes them */
+    {
+        PyTypeObject *type = (PyTypeObject *)kind;
+        type->tp_new = NULL;
+        type->tp_vectorcall = NULL;
+        type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
+        if (PyDict_DelItemString(type->tp_dict, "__new__") != 0) PyErr_Clear(); /* it would call tp_new all the same */
+        PyType_Modified(type);
+    }
+
+    static void name_function(PyObject *function, PyObject *like)
+    {
+        if (!PyCFunction_Check(function) || !PyCFunction_Check(like)) return;
+        PyObject *module = ((PyCFunctionObject *)like)->m_module;
+        Py_XINCREF(module);
+        Py_XSETREF(((PyCFunctionObject *)function)->m_module, module);
+        ((PyCFunctionObject *)function)->m_ml->ml_doc = ((PyCFunctionObject *)like)->m_ml->ml_doc;
+    }
+    """
+    void forbid_making(object kind) noexcept
+    void name_function(object function, object like) noexcept
+
 cdef fs_poller common  # what was learned of waiting a moment, by all that have no memory of their own
 
 
 cdef int begin(fs_poller *poller) noexcept:
-    poller_begin(poller)
+    poller[0] = FS_POLLER_NEW
     common.turn += 1
     return 0
 
@@ -19,9 +62,9 @@ cdef bint kernel_is_due() noexcept:
 
 
 cdef int note_or_show(fs_poller *poller, int number) except -1:
-    if not poller_note(poller, number):
+    if not fs_poller_note(poller, number):
         with nogil:
-            polling_show(number)
+            show(number)
     return 0
 
 
@@ -55,14 +98,13 @@ cdef class PollObject:
 
     def poll(self, timeout=None, /):
         """As select.poll.poll()."""
-        if not polling_is_due():
+        if not fs_polling_is_due():
             return self.ask(timeout)
         return self.wait(timeout)
 
     cdef int note(self, int number, object eventmask) except -1:
         self.masks[number] = eventmask
-        if unexplained:
-            explain(number)
+        explain_watch(number)
         return 0
 
     @cython.critical_section
@@ -95,7 +137,7 @@ cdef class PollObject:
 
     cdef list told(self, object timeout, double seconds):
         """What the kernel tells and is so."""
-        cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
+        cdef uint64_t until = fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
         cdef list told, kept
         cdef int times = 0
         while True:
@@ -107,7 +149,7 @@ cdef class PollObject:
             if times > MOST_STALE:
                 return told
             if seconds > 0:
-                now = now_ns()
+                now = fs_now_ns()
                 if now >= until:
                     return kept
                 timeout = <double>(until - now) / 1e6
@@ -126,12 +168,12 @@ cdef class PollObject:
         return kept
 
 
-cdef bint is_left_over(int number):
+cdef bint is_left_over(int number) except -1:
     """As is_stale(), for who keeps nothing in mind."""
     cdef fs_poller nobody
-    if table_find(number) == NULL:
+    if fs_table_find(number) == NULL:
         return False
-    poller_begin(&nobody)
+    nobody = FS_POLLER_NEW
     return is_stale(&nobody, number)
 
 
@@ -157,9 +199,8 @@ cdef class Files:
             self.numbers.append(number_of(file))
             self.files.append(file)
             i += 1
-        if unexplained:
-            for number in self.numbers:
-                explain(number)
+        for number in self.numbers:
+            explain_watch(number)
 
     cdef list among(self, found):
         """Those of the files whose numbers are found."""
@@ -177,7 +218,7 @@ def select(rlist, wlist, xlist, timeout=None, /):
     cdef double seconds
     cdef int i
     begin(&poller)
-    if polling_is_due() and is_limit(timeout):
+    if fs_polling_is_due() and is_limit(timeout):
         for number in readers.numbers:
             if number >= 0:
                 note_or_show(&poller, number)
@@ -206,7 +247,7 @@ cdef bint is_limit(object timeout):
 
 cdef tuple select_told(Files readers, Files writers, Files others, object timeout, double seconds):
     """What the kernel tells and is so."""
-    cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
+    cdef uint64_t until = fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
     cdef int times = 0
     while True:
         told = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
@@ -217,8 +258,30 @@ cdef tuple select_told(Files readers, Files writers, Files others, object timeou
             break
         times += 1
         if seconds > 0:
-            now = now_ns()
+            now = fs_now_ns()
             if now >= until:
                 break
             timeout = <double>(until - now) / 1e9
     return readers.among(found), writers.among(told[1]), others.among(told[2])
+
+
+def adopted(poller, dict masks):
+    """The same as `poller`, a standard epoll or poll object, where the numbers of `masks` are registered as they say."""
+    cdef PollObject polls
+    if isinstance(poller, standard_epoll):
+        return adopted_epoll(poller, masks)
+    if isinstance(poller, standard_poll_type):
+        polls = PollObject.__new__(PollObject)
+        polls.own = poller
+        polls.ask = poller.poll
+        for number, mask in masks.items():
+            polls.note(number, mask)
+        return polls
+    return poller
+
+
+name_class(PollObject, b"select.poll")
+forbid_making(PollObject)
+name_function(poll, standard_poll)
+name_function(select, standard_select)
+common = FS_POLLER_NEW

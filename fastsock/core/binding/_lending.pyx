@@ -1,6 +1,26 @@
-# A buffer on its way to another process and back: what its owner notes, and what its borrower does.
-#
-# What is rare is written in fastsock/registered, in subclasses: new links, new memories, processes that have ended.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""A buffer on its way to another process and back: the book of loans, what is said of them, what owner and borrower note.
+
+What is rare is written in fastsock/registered, in subclasses: new links, new memories, processes that have ended.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+
+from ._exports cimport Exporter, Memory
+from .registered cimport (
+    FS_LEDGER_SLOTS, FS_LOAN_FREE, FS_LOAN_RETURNED, FS_LOAN_SPENT, FS_MEMO_BYTES, FS_MEMO_FORGET, FS_MEMO_HELLO,
+    FS_MEMO_MEMORY, FS_PARCEL_BYTES, FS_PARCEL_COPY, FS_PARCEL_HAND, FS_PARCEL_LEND, fs_ledger, fs_ledger_bytes,
+    fs_ledger_cancel, fs_ledger_decline, fs_ledger_news, fs_ledger_return, fs_ledger_send, fs_ledger_state,
+    fs_ledger_take, fs_ledger_wait, fs_memo, fs_memo_put, fs_memo_take, fs_parcel, fs_parcel_put, fs_parcel_take,
+    fs_region_is_within,
+)
+from .system cimport fs_generation
+
+from collections import deque
 
 cdef enum:
     HOME = 0
@@ -8,9 +28,101 @@ cdef enum:
     LOST = 2
     CONNECTION_BITS = 28  # of a desk's word: the low bits tell its connections apart
 
+PARCEL_BYTES = FS_PARCEL_BYTES
+MEMO_BYTES = FS_MEMO_BYTES
+LEDGER_SLOTS = FS_LEDGER_SLOTS
+LEDGER_BYTES = fs_ledger_bytes()
+LOAN_RETURNED = FS_LOAN_RETURNED
+PARCEL_COPY, PARCEL_HAND, PARCEL_LEND = FS_PARCEL_COPY, FS_PARCEL_HAND, FS_PARCEL_LEND
+MEMO_HELLO, MEMO_MEMORY, MEMO_FORGET = FS_MEMO_HELLO, FS_MEMO_MEMORY, FS_MEMO_FORGET
 LOAN_AWAY = AWAY
 DESK_CONNECTION_BITS = CONNECTION_BITS
 
+
+# ---- the book, and the words for it ----
+
+@cython.final
+cdef class Ledger:
+    """The book of the loans between two processes. A loan has a slot, and a serial that tells it from others there."""
+    cdef Memory memory
+
+    def __init__(self, Memory memory not None):
+        if memory.nbytes != <Py_ssize_t>fs_ledger_bytes():
+            raise ValueError("no ledger has such a size")
+        self.memory = memory
+
+    cdef fs_ledger *at(self, uint32_t slot) except NULL:
+        if slot >= FS_LEDGER_SLOTS:
+            raise ValueError("no loan has such a slot")
+        return <fs_ledger *>self.memory.start
+
+    def send(self, uint32_t slot, uint64_t serial, uint32_t connection):
+        """The owner lends."""
+        fs_ledger_send(self.at(slot), slot, serial, connection)
+
+    def state(self, uint32_t slot, uint64_t serial):
+        """A state: LOAN_RETURNED or another; -1 where the other process wrote what this loan cannot have."""
+        return fs_ledger_state(self.at(slot), slot, serial)
+
+    def news(self):
+        """Changes with each return."""
+        return fs_ledger_news(self.at(0))
+
+    def wait(self, uint32_t seen, double seconds):
+        """Until news() is not `seen`, or the seconds are over. Signals are heard."""
+        cdef fs_ledger *ledger = self.at(0)
+        cdef uint64_t limit = <uint64_t>(seconds * 1e9)
+        with nogil:
+            fs_ledger_wait(ledger, seen, limit)
+        PyErr_CheckSignals()
+
+    def decline(self, uint32_t connection):
+        """Gives back what came over that connection and was not taken; how many."""
+        return fs_ledger_decline(self.at(0), connection)
+
+
+def pack_parcel(uint32_t kind, uint64_t length, uint64_t offset=0, uint64_t desk=0, uint64_t link=0, uint32_t number=0,
+               uint32_t slot=0, uint64_t serial=0):
+    """The bytes that say in the stream that a buffer comes."""
+    cdef unsigned char bytes_[FS_PARCEL_BYTES]
+    cdef fs_parcel parcel
+    parcel.kind, parcel.length, parcel.offset, parcel.desk, parcel.link = kind, length, offset, desk, link
+    parcel.number, parcel.slot, parcel.serial = number, slot, serial
+    fs_parcel_put(bytes_, &parcel)
+    return PyBytes_FromStringAndSize(<char *>bytes_, FS_PARCEL_BYTES)
+
+
+def unpack_parcel(bytes data not None):
+    """(kind, length, offset, desk, link, number, slot, serial). Raises ValueError: what is wrong with it."""
+    cdef fs_parcel parcel
+    cdef const char *wrong
+    if len(data) != FS_PARCEL_BYTES:
+        raise ValueError("these bytes are no buffer")
+    wrong = fs_parcel_take(<const unsigned char *>PyBytes_AS_STRING(data), &parcel)
+    if wrong != NULL:
+        raise ValueError(wrong.decode())
+    return (parcel.kind, parcel.length, parcel.offset, parcel.desk, parcel.link, parcel.number, parcel.slot, parcel.serial)
+
+
+def pack_memo(uint32_t kind, uint64_t link, uint64_t size=0, uint32_t number=0):
+    """The bytes of a memo beside the stream."""
+    cdef unsigned char bytes_[FS_MEMO_BYTES]
+    cdef fs_memo memo
+    memo.kind, memo.link, memo.size, memo.number = kind, link, size, number
+    fs_memo_put(bytes_, &memo)
+    return PyBytes_FromStringAndSize(<char *>bytes_, FS_MEMO_BYTES)
+
+
+def unpack_memo(bytes data not None):
+    """(kind, link, size, number). Raises ValueError: what is wrong with it."""
+    cdef fs_memo memo
+    cdef const char *wrong = fs_memo_take(<const unsigned char *>PyBytes_AS_STRING(data), len(data), &memo)
+    if wrong != NULL:
+        raise ValueError(wrong.decode())
+    return memo.kind, memo.link, memo.size, memo.number
+
+
+# ---- the owner's side, and the borrower's ----
 
 cdef class Lender:
     """The owner's side of a link to another process: which slots of the ledger are free, which memories went there.

@@ -4,7 +4,7 @@
 cimport cython
 from .stream cimport fs_end
 from .switch cimport fs_record
-from .system cimport fs_parts
+from .system cimport atomic_int, fs_parts
 
 
 @cython.final
@@ -38,3 +38,9 @@ cdef bint carrier_settle(object carrier) except -1
 # The ring that carries what comes next, for c_spin(). False: TCP may carry it, so the kernel must be asked.
 # It lives as long as the carrier.
 cdef bint carrier_ring(object carrier, fs_end **end, fs_record **record) except -1
+
+# Looks at many rings by turns, without the interpreter's lock, until one of them has something to read: 1.
+# records: of each that may go back to TCP; NULL: it cannot. It ends too when one does, and when `news`, which another
+# thread may set, is not 0. Ends whose other end ran last on this core are not worth it: 0 at once where all are so.
+# The caller keeps the ends.
+cdef int c_spin(fs_end **ends, fs_record **records, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept

@@ -1,4 +1,24 @@
-# Connections between hosts: their meeting over RDMA, and the memory through which a socket uses them.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""Connections between hosts: their meeting over RDMA, and the memory through which a socket uses them."""
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from ._channel cimport Channel
+from ._core cimport checked
+from ._ends cimport Segment
+from .remote cimport (
+    FS_SPAN_BROKEN, FS_SPAN_OPEN, FS_SPAN_WAITING, FS_SPAN_WITHDRAWN, fs_agent_begin, fs_agent_leave, fs_agent_lend,
+    fs_meeting_claim, fs_meeting_listen, fs_meeting_listener, fs_meeting_offer, fs_meeting_rendezvous, fs_meeting_resume,
+    fs_meeting_unlisten, fs_meeting_usable, fs_meeting_withdraw, fs_rsocket_claim, fs_rsocket_listen, fs_rsocket_listener,
+    fs_rsocket_offer, fs_rsocket_unlisten, fs_rsocket_usable, fs_span, fs_span_await, fs_span_drop, fs_span_has_resumed,
+    fs_verbs_has_device,
+)
+from .sockets cimport fs_put_address
+from .stream cimport FS_SIDE_CONNECTED, fs_segment_hold
+from .system cimport AF_INET6_NUMBER, AF_INET_NUMBER, fs_now_ns, sockaddr, sockaddr_storage
+
+import posix as _os
 
 SPAN_WAITING, SPAN_OPEN = FS_SPAN_WAITING, FS_SPAN_OPEN
 SPAN_WITHDRAWN, SPAN_BROKEN = FS_SPAN_WITHDRAWN, FS_SPAN_BROKEN
@@ -76,7 +96,7 @@ cdef class Span:
         cdef Channel channel
         cdef int error
         segment.segment = fs_segment_hold(self.span.segment)
-        channel = Channel(segment, doorbell, CONNECTED, spin_us=spin_us, peer=peer)
+        channel = Channel(segment, doorbell, FS_SIDE_CONNECTED, spin_us=spin_us, peer=peer)
         channel.path = self.path
         channel.span = self
         channel.shared.end.abrupt = 1  # the span goes by the hang-up

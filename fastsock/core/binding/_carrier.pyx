@@ -1,7 +1,37 @@
-# The bytes of a connection for other compiled modules: plain memory, no exception where a socket would raise one for
-# having to wait. TCP or a ring carries them: whoever calls need not know.
-#
-# A Channel stands in for a Carrier where a connection left TCP when it was opened.
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+"""The bytes of a connection for other compiled modules: plain memory, no exception where a socket would raise one for
+having to wait. TCP or a ring carries them: whoever calls need not know.
+
+A Channel stands in for a Carrier where a connection left TCP when it was opened.
+"""
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport EAGAIN, EBADF, EBUSY, EINTR, ETIMEDOUT
+from libc.stdint cimport uint64_t
+
+from ._channel cimport Channel
+from ._stream cimport (
+    Stream, begin_deadline, carry_wait, carry_wait_awake, descriptor_of, fail, put_in, raise_errno, share_lock, take_out,
+    timeout_of,
+)
+from ._table cimport note_desk
+from .looking cimport fs_is_contended
+from .stream cimport (
+    FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end_free, fs_end_has_data,
+    fs_end_is_elsewhere, fs_end_look_once,
+)
+from .switch cimport (
+    FS_KERNELS_END, FS_MAY_SLEEP, FS_WILL_WAIT, fs_carry_hold, fs_carry_is_attached, fs_carry_is_by_ring,
+    fs_carry_look, fs_carry_settle, fs_connection, fs_desk_other, fs_desk_own, fs_desk_show, fs_table_find,
+)
+from .system cimport atomic_look, fs_now_ns, fs_pause, fs_ticks, fs_ticks_per_us, iovec
+
+from ._calls import SocketCalls
+
+cdef enum:
+    SPINS_PER_TURN = 8  # looks at the rings between two looks at the clock
+
 
 @cython.final
 @cython.no_gc
@@ -13,7 +43,7 @@ cdef class Carrier:
 
     def __dealloc__(self):
         if self.end != NULL:
-            end_drop(self.end)
+            fs_end_free(self.end)
 
     def fileno(self):
         """The socket's number, for whoever calls settle() before it sleeps there; -1 once closed."""
@@ -41,20 +71,20 @@ cdef class Carrier:
         process has closed the connection."""
         cdef Stream stream
         begin(self, &stream)
-        if desk_show(stream.connection, stream.descriptor, desk) == 0:
-            desks[<size_t>stream.connection] = closed
+        if fs_desk_show(stream.connection, stream.descriptor, desk) == 0:
+            note_desk(stream.connection, closed)
 
     def shown_desk(self):
         """What this end has shown last; 0: nothing."""
         cdef int descriptor = descriptor_of(self.sock)
-        cdef fs_connection *connection = table_find(descriptor)
-        return 0 if connection == NULL else desk_own(connection, descriptor)
+        cdef fs_connection *connection = fs_table_find(descriptor)
+        return 0 if connection == NULL else fs_desk_own(connection, descriptor)
 
     def other_desk(self):
         """Where buffers for the other end go, as it says; 0: nowhere."""
         cdef int descriptor = descriptor_of(self.sock)
-        cdef fs_connection *connection = table_find(descriptor)
-        return 0 if connection == NULL else desk_other(connection, descriptor)
+        cdef fs_connection *connection = fs_table_find(descriptor)
+        return 0 if connection == NULL else fs_desk_other(connection, descriptor)
 
     # What a Channel must be told for loops that poll its number. Here settle() is enough.
 
@@ -66,42 +96,6 @@ cdef class Carrier:
         """Nothing."""
 
 
-# By the address of the connection: what is called once this process has closed it.
-cdef dict desks = {}
-_os.register_at_fork(after_in_child=desks.clear)  # they are the parent's
-
-
-cdef object leaving = None
-
-
-def before_leaving(hook):
-    """Calls hook(descriptor) before a stream leaves the table. None: no hook."""
-    global leaving
-    leaving = hook
-
-
-cdef int leave_number(int descriptor) except -1:
-    """Before the number is closed, or means another file."""
-    cdef fs_connection *connection = NULL
-    closed = None
-    if leaving is not None and table_find(descriptor) != NULL:
-        leaving(descriptor)
-    if desks:
-        connection = table_find(descriptor)
-        if connection != NULL and fs_desk_closes(connection):
-            closed = desks.pop(<size_t>connection, None)
-            if closed is not None:
-                desk_show(connection, descriptor, 0)
-    if doors:  # C code of another thread may begin a send, which must not go past the memory
-        with nogil:
-            leave_whole_number(descriptor)
-    else:
-        leave_descriptor(descriptor)
-    if closed is not None:
-        closed()
-    return 0
-
-
 cdef object NATIVE_CALL = SocketCalls.__dict__["recv_into"]
 
 
@@ -109,11 +103,11 @@ def carrier_of(sock):
     """What carries the bytes of a connected socket, or None: then only its own methods do, as those of TLS."""
     cdef Carrier carrier
     channel = getattr(sock, "_fast_channel", None)
-    if is_channel(channel):
+    if type(channel) is Channel:
         return channel
     if not isinstance(sock, SocketCalls) or getattr(type(sock), "recv_into", None) is not NATIVE_CALL:
         return None
-    if table_find(descriptor_of(sock)) == NULL:
+    if fs_table_find(descriptor_of(sock)) == NULL:
         return None
     carrier = Carrier.__new__(Carrier)
     carrier.sock = sock
@@ -121,23 +115,23 @@ def carrier_of(sock):
 
 
 cdef bint is_carrier(object candidate) noexcept:
-    return type(candidate) is Carrier or is_channel(candidate)
+    return type(candidate) is Carrier or type(candidate) is Channel
 
 
 # ---- one call of a carrier ----
 
 cdef inline int begin(Carrier self, Stream *stream) except -1:
     stream.descriptor = descriptor_of(self.sock)
-    stream.connection = table_find(stream.descriptor)
+    stream.connection = fs_table_find(stream.descriptor)
     if stream.connection == NULL:
-        raise_errno(_errno.EBADF)
+        raise_errno(EBADF)
     stream.timeout = -1
     stream.deadline = 0
     return 0
 
 
 cdef inline uint64_t after(double seconds) noexcept:
-    return now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0
+    return fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0
 
 
 cdef ssize_t put_some(Stream *stream, fs_parts *parts, int how, int flags) except? -1:
@@ -164,7 +158,7 @@ cdef ssize_t take_some(Stream *stream, char *target, Py_ssize_t length, int how)
 
 cdef inline bint look(Stream *stream, int what) noexcept:
     """For a moment, with the interpreter's lock: what comes is mostly still on its way."""
-    return fs_carry_is_attached(stream.connection) and carry_look(stream.connection, stream.descriptor, what)
+    return fs_carry_is_attached(stream.connection) and fs_carry_look(stream.connection, stream.descriptor, what)
 
 
 cdef bint passed(Stream *stream, int what, uint64_t deadline, bint dozes) except -1:
@@ -218,7 +212,7 @@ cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, int how) exc
     cdef Stream stream
     cdef int flags = 0 if how == CARRIER_POLLED else FS_UNPOLLED
     if type(carrier) is not Carrier:
-        return channel_send_parts(carrier, parts, how == CARRIER_PATIENT)
+        return (<Channel>carrier).send_now(parts, how == CARRIER_PATIENT)
     begin(<Carrier>carrier, &stream)
     if how == CARRIER_PATIENT:
         flags |= FS_PATIENT
@@ -228,9 +222,9 @@ cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, int how) exc
 cdef Py_ssize_t carrier_receive(object carrier, char *target, Py_ssize_t length) except -2:
     cdef Stream stream
     if type(carrier) is not Carrier:
-        return channel_receive(carrier, target, length)
+        return (<Channel>carrier).receive_now(target, length)
     begin(<Carrier>carrier, &stream)
-    if is_contended():
+    if fs_is_contended():
         share_lock()
     return max(take_some(&stream, target, length, 0), -1)
 
@@ -239,9 +233,9 @@ cdef Py_ssize_t carrier_await(object carrier, char *target, Py_ssize_t length, d
     cdef Stream stream
     cdef ssize_t result = -EAGAIN
     if type(carrier) is not Carrier:
-        return channel_await(carrier, target, length, deadline)
+        return (<Channel>carrier).receive_within(target, length, <uint64_t>(deadline * 1e9))
     begin(<Carrier>carrier, &stream)
-    if is_contended():
+    if fs_is_contended():
         share_lock()
     if timeout_of((<Carrier>carrier).sock) == 0:
         return max(take_some(&stream, target, length, 0), -1)
@@ -261,7 +255,7 @@ cdef ssize_t carrier_put(object carrier, fs_parts *parts, double seconds) except
     cdef ssize_t result
     cdef uint64_t deadline
     if type(carrier) is not Carrier:
-        return c_send(carrier, parts, seconds)
+        return (<Channel>carrier).put(parts, seconds)
     begin(<Carrier>carrier, &stream)
     result = put_some(&stream, parts, FS_NO_SIGNAL | (FS_PATIENT if seconds > 0 else 0), 0)
     if result != -EAGAIN or seconds == 0:
@@ -278,9 +272,9 @@ cdef ssize_t carrier_take(object carrier, void *target, Py_ssize_t length, doubl
     cdef Stream stream
     cdef ssize_t result
     if type(carrier) is not Carrier:
-        return c_receive(carrier, target, length, seconds)
+        return (<Channel>carrier).take(<char *>target, length, seconds)
     begin(<Carrier>carrier, &stream)
-    if is_contended():
+    if fs_is_contended():
         share_lock()
     if seconds == 0:
         return take_some(&stream, <char *>target, length, 0)
@@ -292,12 +286,13 @@ cdef bint carrier_settle(object carrier) except -1:
     cdef Stream stream
     cdef int result
     if type(carrier) is not Carrier:
-        return c_settle(carrier)
+        with cython.critical_section(carrier):
+            return (<Channel>carrier).settle_doorbell() != 0
     begin(<Carrier>carrier, &stream)
-    result = carry_settle(stream.connection, stream.descriptor, FS_AT_ONCE)
+    result = fs_carry_settle(stream.connection, stream.descriptor, FS_AT_ONCE)
     if result == -EBUSY:
         with nogil:
-            result = carry_settle(stream.connection, stream.descriptor, 0)
+            result = fs_carry_settle(stream.connection, stream.descriptor, 0)
     return result != 0  # also where another thread is at work there: look again
 
 
@@ -305,7 +300,7 @@ cdef bint carrier_ring(object carrier, fs_end **end, fs_record **record) except 
     cdef Carrier self
     if type(carrier) is not Carrier:
         record[0] = NULL
-        end[0] = c_end(carrier)
+        end[0] = (<Channel?>carrier).shared.end
         return True
     self = <Carrier>carrier
     if self.end == NULL and not hold_end(self):
@@ -322,6 +317,31 @@ cdef bint hold_end(Carrier self) except -1:
         return False
     with cython.critical_section(self):
         if self.end == NULL:
-            self.end = carry_hold(stream.connection, stream.descriptor, &record)
+            self.end = fs_carry_hold(stream.connection, stream.descriptor, &record)
             self.record = record
     return self.end != NULL
+
+
+cdef int c_spin(fs_end **ends, fs_record **records, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept:
+    cdef uint64_t start = fs_ticks(), limit = <uint64_t>(microseconds * fs_ticks_per_us())
+    cdef Py_ssize_t i
+    cdef int turn, elsewhere = 0
+    with nogil:
+        for i in range(count):
+            elsewhere |= fs_end_is_elsewhere(ends[i])
+        if not elsewhere:
+            return 0
+        while True:
+            for turn in range(SPINS_PER_TURN):
+                for i in range(count):
+                    if fs_end_has_data(ends[i]):
+                        return 1
+                if atomic_look(news):
+                    return 0
+                fs_pause()
+            for i in range(count):
+                fs_end_look_once(ends[i])
+                if records[i] != NULL and not fs_carry_is_by_ring(records[i], ends[i]):
+                    return 0
+            if fs_ticks() - start > limit:
+                return 0

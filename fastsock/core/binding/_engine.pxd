@@ -1,0 +1,16 @@
+from libc.stdint cimport uint32_t
+from ._messages cimport Messages
+from ._requests cimport Request
+from ._schedule cimport BoundSchedule, Schedule
+
+
+cdef class Engine(Messages):
+    # Follows a schedule; `tags` has one for each of its channels.
+    cdef int c_start(self, Request request, BoundSchedule bound, const int *tags) except -1
+    # As set_members(); the latter takes back what the former said.
+    cdef int c_set_members(self, uint32_t context, const int *ranks, size_t count) except -1
+    cdef void c_clear_members(self, uint32_t context) noexcept
+
+    cdef int ask_targets(self, Schedule schedule) except -1
+    cdef int check_attached(self, int peer, int error) except -1
+    cdef int wait_many(self, requests, bint all, timeout, Py_ssize_t *which) except -1

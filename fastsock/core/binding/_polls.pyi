@@ -1,0 +1,9 @@
+"""Types of `select.poll` and `select.select` of such programs; the docstrings are in `_polls.pyx`."""
+
+from typing import Any
+
+def adopted(poller: Any, masks: dict[int, int]) -> Any: ...
+def poll() -> Any: ...
+def select(
+    rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None, /
+) -> tuple[list[Any], list[Any], list[Any]]: ...

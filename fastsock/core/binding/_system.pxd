@@ -1,0 +1,7 @@
+cdef class Hidden:
+    cdef readonly int number
+    cdef unsigned long device, file
+    cdef str process
+
+    cdef bint is_same(self) noexcept  # as is_ours()
+    cpdef close(self)
