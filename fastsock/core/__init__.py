@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import os
 
+from . import binding
+
 available = False
 why_not = ""
 
@@ -30,8 +32,6 @@ def _choose() -> None:
     """Where the preloaded library is there, and of this build, its core is the one of this process (core/beside.h)."""
     if _LIBRARY not in os.environ.get("LD_PRELOAD", "") and os.environ.get("FASTSOCK_CHILDREN") != "0":
         return
-    from . import binding
-
     own = binding.__path__
     binding.__path__ = [os.path.join(os.path.dirname(__file__), "preload"), *own]
     try:
@@ -44,6 +44,7 @@ def _choose() -> None:
 
 _choose()
 try:
+    binding.load()
     from .binding._channel import ACCEPTED, CONNECTED, Channel
     from .binding._core import (
         ProtocolViolation,

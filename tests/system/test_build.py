@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from fastsock.core import binding
+
 from ..helpers.scripts import ROOT
 
 pytest.importorskip("Cython")
@@ -74,3 +76,8 @@ def test_the_version_is_the_same_everywhere():
         )
     }
     assert len(said) == 1
+
+
+def test_the_core_s_package_loads_every_module_of_its_folder() -> None:
+    folder = ROOT / "fastsock" / "core" / "binding"
+    assert set(binding._MODULES) == {path.stem for path in folder.glob("*.pyx")} - {"_core"}
