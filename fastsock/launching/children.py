@@ -1,8 +1,8 @@
 """Child Python processes: the environment that makes them install fastsock before their own program.
 
 ``PYTHONPATH`` starts with a directory that holds only a ``sitecustomize`` module. Python imports it at
-its start. It installs fastsock, takes its directory off ``sys.path`` again, and runs the
-``sitecustomize`` that it displaced. So children by subprocess, os.exec*, os.spawn* and
+its start. It installs fastsock, or has it installed when `socket` is imported, takes its directory off ``sys.path``
+again, and runs the ``sitecustomize`` that it displaced. So children by subprocess, os.exec*, os.spawn* and
 multiprocessing (fork needs nothing; spawn, forkserver) are covered alike, at any depth.
 
 Some children are not covered, and run unpatched: those started with ``-I``, ``-E`` or ``-S``, those with

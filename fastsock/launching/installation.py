@@ -73,10 +73,10 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
     ConfigError if a setting cannot be used. Whatever the call raises, nothing has changed.
     """
     global _current
+    import socket as stdlib  # which may install it (_bootstrap)
+
     if _current is not None:
         return
-    import socket as stdlib
-
     from .. import core
     from ..socket import chosen
 

@@ -1,14 +1,14 @@
-"""What `fastsock run` would give to a program, as far as its file and its interpreter tell."""
+"""What `fastsock run` would give to a program, as far as its file and its interpreter tell.
+
+`fastsock run` becomes the program, and must not pay for modules that only some of this needs: they are imported there.
+"""
 
 from __future__ import annotations
 
 import itertools
 import mmap
 import os
-import re
-import shutil
 import struct
-import subprocess
 import sys
 
 from . import children, preloading
@@ -22,16 +22,19 @@ _MOST_INTERPRETERS = 4  # of scripts of scripts
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NEEDED, _DT_STRTAB = 1, 5
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
-_PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*")
+_PYTHON = r"(python|pypy)[\d.]*[a-z]*"
 _RINGS = (b"io_uring_queue_init", b"io_uring_queue_mmap")  # names in liburing
 _MOST_SEARCHED = 64 << 20  # bytes of a file
 _LONGEST = 20.0  # seconds that a Python may take to begin
-_ASK = "import sys; print('%d.%d %s' % (sys.version_info[0], sys.version_info[1], 'fastsock' in sys.modules))"
+_ASK = "import socket, sys; print('%d.%d %s' % (sys.version_info[0], sys.version_info[1], 'fastsock' in sys.modules))"
 
 
 def which(program: str) -> str | None:
-    """The file that a shell would start."""
-    return program if os.sep in program and os.path.exists(program) else shutil.which(program)
+    """The file that a shell would start. (shutil, which has this too, imports all kinds of archives.)"""
+    if os.sep in program:
+        return program if os.path.exists(program) else None
+    paths = (os.path.join(folder, program) for folder in os.get_exec_path())
+    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
 
 
 def found(program: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -60,7 +63,7 @@ def chain(path: str) -> Iterator[tuple[str, list[str]]]:
         if os.path.basename(path) == "env":
             while words and (words[0].startswith("-") or "=" in words[0]):
                 words.pop(0)
-            path, *words = [shutil.which(words[0]) or "", *words[1:]] if words else [""]
+            path, *words = [which(words[0]) or "", *words[1:]] if words else [""]
         if not path:
             return
 
@@ -80,6 +83,8 @@ def told(program: Sequence[str]) -> tuple[list[str], bool]:
 
     Raises LookupError if there is no such program.
     """
+    import re
+
     start = found(program)
     if start is None:
         raise LookupError(f"there is no program {program[0]}")
@@ -104,7 +109,7 @@ def told(program: Sequence[str]) -> tuple[list[str], bool]:
         return [*lines, f"{last} is neither an executable nor a script that names its interpreter."], False
     if why_not is not None:
         return [*lines, f"{why_not}."], False
-    if _PYTHON.fullmatch(os.path.basename(last)):
+    if re.fullmatch(_PYTHON, os.path.basename(last)):
         lines.append(_told_of_python(last, options, environ))
     elif len(links) > 1:
         lines.append(f"{last} gets the library, and hands it on to what it starts.")
@@ -116,6 +121,8 @@ def told(program: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _told_of_python(path: str, options: Sequence[str], environ: dict[str, str]) -> str:
+    import subprocess
+
     before = interpreter_options([path, *options])[0]
     environ = {**environ, "FASTSOCK_TRACE": "1"}  # then a Python that cannot says why
     try:

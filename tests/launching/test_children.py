@@ -151,7 +151,7 @@ def test_child_with_an_empty_environment_is_not(programs: Programs) -> None:
 # What a child sees of it
 
 SELF_PORTRAIT = """
-import sys
+import socket, sys
 print(sys.path, sys.flags, sys.argv, "sitecustomize" in sys.modules, "usercustomize" in sys.modules)
 print([name for name in sys.path_importer_cache if "_bootstrap" in name], sys.meta_path, sys.path_hooks)
 print(sorted(vars()), sys.warnoptions)

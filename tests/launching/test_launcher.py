@@ -600,7 +600,7 @@ def test_the_program_alone(programs: Programs, way: str) -> None:
         """
 import os, socket, subprocess, sys
 print(socket.socket.__module__, flush=True)
-subprocess.run([sys.executable, "-c", "import sys; print('fastsock' in sys.modules)"], check=True)
+subprocess.run([sys.executable, "-c", "import socket, sys; print('fastsock' in sys.modules)"], check=True)
 print([name for name in os.environ if name in ("FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", "FASTSOCK_CHILDREN")])
 """,
     )

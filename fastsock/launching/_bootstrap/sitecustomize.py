@@ -1,4 +1,7 @@
-"""Installs fastsock at the start of a Python process, then makes way for the sitecustomize that it displaced.
+"""Installs fastsock in a Python process, then makes way for the sitecustomize that it displaced.
+
+Where the preloaded library is there, all that the process does before it imports `socket` is right without the class.
+Many processes never import it. So there fastsock is installed by that import, or by one of fastsock itself.
 
 The directory comes by PYTHONPATH, so any Python may find it: the text must compile for old ones, and
 nothing here may break a process that has no use for it.
@@ -28,13 +31,30 @@ def note(text):
         sys.stderr.write("fastsock[%d]: %s\n" % (os.getpid(), text))
 
 
-def load_neighbour():
-    """Import the package that this file belongs to, which this process's sys.path may not lead to."""
-    # Python itself loads modules by these two. What importlib adds to them is a tenth of fastsock's start.
-    from _frozen_importlib import module_from_spec
+def is_same_python():
+    return os.environ.get("FASTSOCK_INTERPRETER") == "%s:%s" % (sys.implementation.cache_tag, sys.prefix)
+
+
+def may_wait():
+    """Whether fastsock can be installed later. A report and a trace tell of the process from its start on."""
+    told = [os.environ.get("FASTSOCK_" + name, "") for name in ("STATS", "TRACE")]
+    has_library = "libfastsock_preload.so" in os.environ.get("LD_PRELOAD", "")
+    is_unknown = "fastsock" not in sys.modules and "socket" not in sys.modules
+    return has_library and is_unknown and is_same_python() and is_for_children() and not any(told)
+
+
+def find_neighbour():
+    """The package that this file belongs to, which this process's sys.path may not lead to."""
+    # Python itself loads modules so. What importlib adds to that is a tenth of fastsock's start.
     from _frozen_importlib_external import PathFinder
 
-    spec = PathFinder.find_spec("fastsock", [os.path.dirname(os.path.dirname(os.path.dirname(HERE)))])
+    return PathFinder.find_spec("fastsock", [os.path.dirname(os.path.dirname(os.path.dirname(HERE)))])
+
+
+def load_neighbour():
+    from _frozen_importlib import module_from_spec
+
+    spec = find_neighbour()
     if spec is None or spec.loader is None:
         return
     package = module_from_spec(spec)
@@ -47,9 +67,8 @@ def load_neighbour():
 
 
 def install():
-    same = os.environ.get("FASTSOCK_INTERPRETER") == "%s:%s" % (sys.implementation.cache_tag, sys.prefix)
     try:
-        if same and "fastsock" not in sys.modules:
+        if is_same_python() and "fastsock" not in sys.modules:
             load_neighbour()
         import fastsock
     except ImportError as error:
@@ -58,6 +77,48 @@ def install():
         note("not installed in this process: %s" % error)
         return
     fastsock.install()
+
+
+def install_or_tell():
+    try:
+        install()
+    except Exception as error:
+        if sys.stderr is not None:
+            sys.stderr.write("fastsock is not installed in this process: %s: %s\n" % (type(error).__name__, error))
+
+
+class Finder(object):  # noqa: UP004
+    """Finds `socket` and fastsock as Python does, and has fastsock installed behind the first of them."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "fastsock":
+            spec = find_neighbour()
+        elif name == "socket":
+            found = (each.find_spec(name, path, target) for each in list(sys.meta_path) if each is not self)
+            spec = next((each for each in found if each is not None), None)
+        else:
+            return None
+        if spec is not None and spec.loader is not None:
+            spec.loader = Loader(spec.loader)
+        return spec
+
+
+class Loader(object):  # noqa: UP004
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+            install_or_tell()
 
 
 def clear_environment():
@@ -81,12 +142,11 @@ def leave():
 
 
 myself = sys.modules[__name__]  # Python 2 empties a module that nobody holds
-try:
-    if wanted():
-        install()
-except Exception as error:
-    if sys.stderr is not None:
-        sys.stderr.write("fastsock is not installed in this process: %s: %s\n" % (type(error).__name__, error))
+finder = Finder()
+if wanted() and may_wait():
+    sys.meta_path.insert(0, finder)
+elif wanted():
+    install_or_tell()
 if not is_for_children():
     clear_environment()
 leave()
