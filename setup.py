@@ -74,9 +74,9 @@ HOT = {f"fastsock.core.binding.{name}": ["-O2"] for name in ("_calls", "_carrier
 HOT |= {f"fastsock.rmi._{way}{part}": ["-O2"] for way in ("packing", "unpacking") for part in ("_objects", "_special")}
 HOT |= {f"fastsock.rmi._{way}{part}": ["-O3"] for way in ("packing", "unpacking") for part in ("", "_values")}
 
-# What is generated and not used: no class of a binding is pickled by its attributes, and nobody reads the Python source
-# among the C.
-DIRECTIVES = {"auto_pickle": False, "emit_code_comments": False}
+# What is generated and not used: no class of a binding is pickled by its attributes, nobody reads the Python source
+# among the C, and no function of one is asked for its defaults or made a method later.
+DIRECTIVES = {"auto_pickle": False, "emit_code_comments": False, "binding": False}
 gc.set_threshold(200_000, 50, 100)  # Cython's objects live until its end: this halves its time
 
 

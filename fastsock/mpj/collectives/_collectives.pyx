@@ -49,8 +49,15 @@ cdef extern from "Python.h":
     int PyObject_CheckBuffer(object)
     int PyObject_GetBuffer(object, Py_buffer *, int) except -1
     void PyBuffer_Release(Py_buffer *)
+    Py_buffer *PyMemoryView_GET_BUFFER(object view)
 
 find_slots(Datatype)
+
+
+cdef inline void *memory_of(object view) noexcept:
+    """What scratch() gave, and keeps as long as the view."""
+    return PyMemoryView_GET_BUFFER(view).buf
+
 
 # Which primitive's sizes go through shared memory.
 cdef enum:

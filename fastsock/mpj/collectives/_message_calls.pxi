@@ -224,13 +224,14 @@ cdef class MessageCalls(Calls):
         cdef void *value = into.buf if out == NULL else out.buf
         cdef void *room = NULL if out == NULL else into.buf
         cdef void *other
-        cdef unsigned char[::1] spare
+        cdef void *spare = NULL
         cdef fs_request[2] both
         cdef int distance = 1, peer
         if length and (out == NULL or self.size > 2):
-            spare = held.spare = scratch(length)
+            held.spare = scratch(length)
+            spare = memory_of(held.spare)
             if out == NULL:
-                room = &spare[0]
+                room = spare
         while distance < self.size:
             peer = self.ranks[self.rank ^ distance]
             prepare_memory(&both[0], FS_RECEIVING, room, length)
@@ -245,7 +246,7 @@ cdef class MessageCalls(Calls):
             other = value
             value, room = room, other
             if length and out != NULL and room == out.buf:
-                room = NULL if self.size == 2 else &spare[0]
+                room = spare
             distance *= 2
         if value != into.buf and length:
             memcpy(into.buf, value, length)

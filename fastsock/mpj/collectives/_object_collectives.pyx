@@ -5,6 +5,7 @@ Each message lies in a slot of a few hundred bytes, and the core moves slots as 
 message leaves only its length there, and goes by itself from the rank that has it to those that need it.
 """
 cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.number cimport PyNumber_Index
 from libc.stdint cimport int64_t, uint64_t
@@ -45,22 +46,22 @@ cdef object opened(object codec, Slot *slot):
 cdef object fill(object codec, object obj, Slot *slot):
     """Writes an object's message into a slot; returns the message where it does not fit there, else None."""
     cdef char[PLAIN_MOST] memory
-    cdef char *start = memory
     cdef Py_ssize_t length = 0
-    cdef const unsigned char[::1] view
-    data = None
+    cdef Py_buffer view
     if codec.beside is not None and codec.find()._standard:
         length = plain_message(obj, memory)
     if length == 0 or length > ROOM:
         data = codec.message(obj)
         length = len(data)
-        if 0 < length <= ROOM:
-            view = data
-            start = <char *>&view[0]
+        slot.length = length
+        if length > ROOM:
+            return data
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        memcpy(slot.data, view.buf, length)
+        PyBuffer_Release(&view)
+        return None
     slot.length = length
-    if length > ROOM:
-        return data
-    memcpy(slot.data, start, length)
+    memcpy(slot.data, memory, length)
     return None
 
 

@@ -104,7 +104,6 @@ cdef class StartCalls(Calls):
     cdef BoundSchedule bind(self, Known known, Kept kept):
         cdef void *here[FEW]
         cdef void **buffers = here
-        cdef unsigned char[::1] memory
         cdef BoundSchedule bound = new_bound(known.schedule)
         cdef int i
         if known.count >= FEW:
@@ -113,8 +112,8 @@ cdef class StartCalls(Calls):
                 raise MemoryError()
         buffers[0] = NULL
         if known.schedule.scratch:
-            kept.scratch = memory = scratch(known.schedule.scratch)
-            buffers[0] = &memory[0]
+            kept.scratch = scratch(known.schedule.scratch)
+            buffers[0] = memory_of(kept.scratch)
         for i in range(known.count):
             buffers[i + 1] = NULL
             if known.places[i].side == OUT:
