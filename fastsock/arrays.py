@@ -12,7 +12,8 @@ finish before the next begins. A socket's timeout bounds the wait for progress, 
 
 from __future__ import annotations
 
-from _socket import IPPROTO_TCP, MSG_WAITALL, SHUT_RDWR, TCP_CORK
+import _socket
+from _socket import IPPROTO_TCP, MSG_WAITALL, SHUT_RDWR
 from contextlib import suppress
 
 from fastsock.array_format import (
@@ -53,6 +54,7 @@ __all__ = [
 # second call. It is also the size of the buffer that slices are gathered in. Such a buffer fits the
 # cache, and is so large that the cost of a call does not show.
 _CHUNK = 1 << 16
+TCP_CORK: Any = getattr(_socket, "TCP_CORK", None)  # Linux alone has it
 _LARGEST_PIECE = 1 << 30  # bytes of one call: TLS takes less than 2 GiB
 
 # Types and shapes seen before, so that a repeated one costs a lookup. Bounded, since a peer chooses them.
@@ -287,7 +289,7 @@ def _cork(sock: socket) -> bool:
     """Only full segments go until the last block is there. Else a block would end in a short one, and Nagle's algorithm
     would hold the array's last bytes back until the other end acknowledges that: this can take 40 ms. MSG_MORE is not
     enough, for an acknowledgement that comes between two calls sends the short segment all the same."""
-    if getattr(sock, "transport", "tcp") != "tcp":
+    if TCP_CORK is None or getattr(sock, "transport", "tcp") != "tcp":
         return False
     try:
         if sock.getsockopt(IPPROTO_TCP, TCP_CORK):

@@ -37,7 +37,7 @@ log = _Log()
 
 _MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), TcpTransport())}
 _OF_SOCKETS_DIRECT = ("/proc/sys/net/smc", "/proc/net/sdp")  # of a kernel that has AF_SMC or AF_INET_SDP
-_IPV4_IPV6_UNIX = (_socket.AF_INET, _socket.AF_INET6, _socket.AF_UNIX)
+_IPV4_IPV6_UNIX = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_UNIX", None))  # Windows has no third one
 
 
 def _named(name: str) -> Transport:

@@ -149,9 +149,20 @@ def become(path: str, command: list[str]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     try:
+        if sys.platform == "win32":
+            _wait_for(path, command, environ)
         os.execve(path, command, environ)
     except OSError as error:
         refuse(f"{path} could not be started: {error.strerror}\n")
+
+
+def _wait_for(path: str, command: list[str], environ: dict[str, str]) -> NoReturn:
+    """Windows replaces no process: there an exec ends this one, and the shell goes on beside the program."""
+    import signal
+    import subprocess
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program gets it, too
+    sys.exit(subprocess.run(command, executable=path, env=environ, check=False).returncode)
 
 
 def _environment_at_start(environ: os._Environ[str]) -> dict[str, str]:

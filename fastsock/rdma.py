@@ -13,7 +13,7 @@ import errno
 
 from . import core
 from .config import settings
-from .transport import Capability, Reason, Refused, Transport
+from .transport import WITHOUT_CORE, Capability, Reason, Refused, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class RdmaTransport(Transport):
 
     def usable(self) -> Reason | None:
         if not core.available:
-            return Reason.NO_NATIVE_CORE
+            return WITHOUT_CORE
         error = self._usable()
         return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
 

@@ -24,7 +24,7 @@ _SMC_PROTOCOLS = {_socket.AF_INET: 0, _socket.AF_INET6: 1}  # SMCPROTO_SMC, SMCP
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 # AF_SMC takes 64 KiB unasked, and does not grow it. A program may rely on TCP's patience with unread bytes.
 _BUFFER_BYTES = 1 << 20
-_STREAM = _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC
+_STREAM = _socket.SOCK_STREAM | getattr(_socket, "SOCK_CLOEXEC", 0)  # Linux alone has these sockets
 
 
 def _kernel_has(protocol: bytes) -> bool:

@@ -6,11 +6,13 @@ The ends find each other and attach in the core (core/switch); `connection/carri
 from __future__ import annotations
 
 from . import core
-from .transport import Capability, Reason, Transport
+from .transport import WITHOUT_CORE, Capability, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .transport import Reason
 
 
 class ShmTransport(Transport):
@@ -21,4 +23,4 @@ class ShmTransport(Transport):
     }
 
     def usable(self) -> Reason | None:
-        return None if core.available else Reason.NO_NATIVE_CORE
+        return None if core.available else WITHOUT_CORE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import errno
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Reason(enum.Enum):
     PEER_VERSION = "peer_version"
     OTHER_USER = "other_user"
     NO_NATIVE_CORE = "no_native_core"
+    NOT_LINUX = "not_linux"
     NO_SOCKETS_DIRECT = "no_sockets_direct"
     KERNEL_FELL_BACK = "kernel_fell_back"
     NO_MEMORY = "no_memory"
@@ -73,6 +75,7 @@ ADVICE: dict[Reason, str] = {
     Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
     Reason.OTHER_USER: "both ends must run as one user that their user namespaces map, or both set FASTSOCK_PEERS=any",
     Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
+    Reason.NOT_LINUX: "nothing to do: the faster paths need Linux",
     Reason.NO_SOCKETS_DIRECT: "load the kernel's SMC module (modprobe smc smc_diag), or leave sdp out of the paths",
     Reason.KERNEL_FELL_BACK: "explain(sock).detail has the kernel's own reason; `smcr device` lists devices",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
@@ -89,6 +92,10 @@ ADVICE: dict[Reason, str] = {
     Reason.CONNECTS_WITHOUT_WAITING: "the connect does not block, and TCP took longer than FASTSOCK_MEETING_MS",
     Reason.PEER_VERSION: "install the same version of fastsock at both ends",
 }
+
+
+WITHOUT_CORE = Reason.NO_NATIVE_CORE if sys.platform == "linux" else Reason.NOT_LINUX
+"""Why a process without the native core has plain TCP."""
 
 
 class Capability(enum.Flag):

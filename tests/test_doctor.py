@@ -191,7 +191,7 @@ class TestPaths:
         assert findings["direct_copy"]["permitted"] is None
         assert findings["healthy"]
         text = said()
-        assert "not built: no compiler was found; install one; until then every connection stays on TCP" in text
+        assert "not built: no compiler was found; install one; without it every connection stays on TCP" in text
         assert "shm: no native core; " in text
 
     @pytest.mark.parametrize(

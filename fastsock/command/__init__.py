@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     name, *rest = words
     if name not in COMMANDS:
         refuse(f"there is no {'option' if name.startswith('-') else 'command'} {name}\n\n{usage()}")
+    if sys.platform != "linux" and not COMMANDS[name].everywhere:
+        refuse(f"the command {name} needs Linux, and this is {sys.platform}\n")
     command = importlib.import_module(f"{__name__}.{COMMANDS[name].module}")
     if rest in (["--help"], ["-h"], ["--version"]):
         tell(rest[0], command.usage())

@@ -70,14 +70,17 @@ def _become(program: list[str], settings: Settings) -> NoReturn:
     if start is None:
         _refuse(f"there is no program {program[0]}\n")
     path, command = start
-    try:
-        preloading.cover(os.environ)
-        preloading.hand_on_rules(settings, os.environ)
-    except preloading.CannotPreload as error:
-        _refuse(f"{error}\n")
+    if sys.platform == "linux":
+        try:
+            preloading.cover(os.environ)
+            preloading.hand_on_rules(settings, os.environ)
+        except preloading.CannotPreload as error:
+            _refuse(f"{error}\n")
+    else:
+        sys.stderr.write(f"fastsock run: the program runs on plain TCP: {preloading.ELSEWHERE}\n")
     children.cover(os.environ)
     os.environ[LAUNCHED] = str(os.getpid())
-    if path != sys.executable:
+    if path != sys.executable and sys.platform == "linux":
         obstacle = programs.obstacle(path)
         if obstacle is not None:
             sys.stderr.write(f"fastsock run: {obstacle}\n")

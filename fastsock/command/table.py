@@ -4,18 +4,20 @@ from __future__ import annotations
 
 
 class Command:
-    """module: its file here. takes_program: its words are another program's command line."""
+    """module: its file here. takes_program: its words are another program's command line. everywhere: it has a use
+    where the system is not Linux, too."""
 
-    def __init__(self, module: str, does: str, takes_program: bool = False) -> None:
+    def __init__(self, module: str, does: str, takes_program: bool = False, everywhere: bool = False) -> None:
         self.module = module
         self.does = does
         self.takes_program = takes_program
+        self.everywhere = everywhere
 
 
 COMMANDS = {
-    "run": Command("run", "run a program of any language with fast sockets", True),
+    "run": Command("run", "run a program of any language with fast sockets", True, everywhere=True),
     "ranks": Command("ranks", "run a program as the ranks of one job", True),
-    "doctor": Command("doctor", "say which paths work here, or what a program would get", True),
+    "doctor": Command("doctor", "say which paths work here, or what a program would get", True, everywhere=True),
     "top": Command("top", "show what moves, in all processes of this user that run fastsock"),
     "list": Command("listing", "list the daemons, ranks and processes of this user"),
     "names": Command("names", "serve names of remote objects to other hosts"),

@@ -6,7 +6,6 @@ Each connect, accept and close writes here, so nothing here scans or blocks.
 from __future__ import annotations
 
 import _socket
-import os
 import struct
 import sys
 import weakref
@@ -14,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..config import settings
+from ..system.forkable import in_forked_child
 from ..system.genuine import genuine
 from ..transport import Reason
 
@@ -89,7 +89,7 @@ def kernel_counts(sock: Any) -> dict[str, int]:
     """The kernel's counts of a TCP socket, or an empty dictionary if it has none."""
     try:
         told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO.size)
-    except OSError:
+    except (OSError, AttributeError):  # AttributeError: a system without that record
         return {}
     return counts_of(told)
 
@@ -237,4 +237,4 @@ def _forked() -> None:
     _totals.clear()
 
 
-os.register_at_fork(after_in_child=_forked)
+in_forked_child(_forked)

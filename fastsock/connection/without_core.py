@@ -7,7 +7,7 @@ import errno
 
 from .. import arrays, chain
 from ..config import settings
-from ..transport import Reason, Refused
+from ..transport import WITHOUT_CORE, Refused
 from . import registry
 from .standing_in import Plain, is_tcp_stream, pass_for_standard, stand_in
 
@@ -87,7 +87,7 @@ def _note(sock: socket, role: str, local: Any, peer: Any) -> None:
         why = chain.stays_on_tcp("listen", local[0], local[1])
     elif local is not None:
         why = chain.stays_on_tcp("connect", peer[0], peer[1])
-    why = why or Refused(Reason.NO_NATIVE_CORE)
+    why = why or Refused(WITHOUT_CORE)
     connection = registry.Connection(role, "tcp", why.reason, _family(sock), _proto(sock), local, peer)
     connection.detail = why.detail
     sock._fast_connection = connection

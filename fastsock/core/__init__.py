@@ -19,6 +19,7 @@ binding/                     where Python objects end: modules of Cython, which 
 from __future__ import annotations
 
 import os
+import sys
 
 from . import binding
 
@@ -119,6 +120,8 @@ try:
 except ImportError as error:
     why_not = (
         f"the native core is not built ({error}); install a C compiler and the Python headers, then reinstall fastsock"
+        if sys.platform == "linux"
+        else f"the native core is made of what Linux alone has, and this is {sys.platform}"
     )
 else:
     available = True

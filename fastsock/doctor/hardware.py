@@ -12,7 +12,6 @@ import ipaddress
 import os
 import platform
 import re
-import resource
 import shutil
 import socket
 import subprocess
@@ -320,6 +319,8 @@ def _advice_on_providers(libraries: list[Findings], seen: int | None, devices: i
 
 def _memlock(base: Path) -> Findings:
     """How much this process may register with a device, and for how many sockets, or ranks, that is enough."""
+    import resource  # which Windows lacks
+
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     exempt = _has_capability(base, _CAP_IPC_LOCK)
     unlimited = exempt or soft == resource.RLIM_INFINITY

@@ -84,7 +84,7 @@ def ratio(these: Sequence[float], those: Sequence[float]) -> float | None:
 @contextlib.contextmanager
 def _two_cores() -> Iterator[int | None]:
     """Keep this thread on one core during the block, and give another one for the child, if there are two."""
-    usable = os.sched_getaffinity(0)
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
     mine, *others = sorted(usable)
     if not others:
         yield None

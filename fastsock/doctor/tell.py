@@ -53,7 +53,7 @@ def _said_of_core(found: Findings, colours: Colours) -> str:
     if found["built"]:
         return colours.paint(colours.good, "built")
     meaning = "every connection stays on TCP"
-    return f"{colours.paint(colours.bad, 'not built')}: {found['why_not']}; until then {meaning}"
+    return f"{colours.paint(colours.bad, 'not built')}: {found['why_not']}; without it {meaning}"
 
 
 def _said_of_cores(found: Findings) -> str:

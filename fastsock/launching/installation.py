@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from ..patching import guards
 from ..patching.patches import Patches
 
 TYPE_CHECKING = False
@@ -50,7 +49,12 @@ class _Installation:
 
             children.uncover(os.environ)
         _give_back_pickling(self.plain, self.fast)
-        return self.patches.undo() + guards.withdraw()
+        left = self.patches.undo()
+        if "fastsock.patching.guards" in sys.modules:
+            from ..patching import guards
+
+            left += guards.withdraw()
+        return left
 
 
 _current: _Installation | None = None
@@ -108,15 +112,18 @@ def uninstall() -> None:
 
 
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
+    from .. import core
     from ..config import settings
-    from ..patching import polling
 
-    guards.activate_for(installation.plain, installation.fast)
+    if core.available:  # without it no number is more than a number
+        from ..patching import guards, polling
+
+        guards.activate_for(installation.plain, installation.fast)
+        polling.patch(installation.patches)
     for name in NAMES:
         installation.patches.replace(stdlib, name, getattr(fast, name))
     # repr, warnings, pickles and pydoc name the class by where programs find it
     installation.patches.rename(installation.fast, installation.plain)
-    polling.patch(installation.patches)
     if children:
         import os
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,12 +19,17 @@ RULES = "FASTSOCK_RESOLVED_RULES"
 _MOST_RULES = 100_000  # characters: the kernel takes no variable of 128 KiB
 
 
+ELSEWHERE = f"the faster paths need Linux, and this is {sys.platform}"
+
+
 class CannotPreload(Exception):
     """The library cannot be preloaded. The text says why, and what to do."""
 
 
 def cover(environ: MutableMapping[str, str]) -> None:
     """Change an environment so that programs started with it get the library. Other preloads stay. Idempotent."""
+    if sys.platform != "linux":
+        raise CannotPreload(ELSEWHERE)
     if not os.path.exists(LIBRARY):
         raise CannotPreload(f"{LIBRARY} is missing: install fastsock where there is a C compiler")
     if any(separator in LIBRARY for separator in " :"):

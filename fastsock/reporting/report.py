@@ -11,6 +11,7 @@ import os
 import sys
 
 from ..config import LAUNCHED, settings
+from ..system.forkable import in_forked_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def arrange() -> None:
     _current = _Report(target)
     atexit.register(_current.write)
     if not _watching_forks:
-        os.register_at_fork(after_in_child=_after_fork)
+        in_forked_child(_after_fork)
         _watching_forks = True
 
 
@@ -153,7 +154,7 @@ def address_text(address: Any) -> str:
 def append(path: str, lines: Iterable[str]) -> None:
     """Append whole lines, in one write if the system takes it, so that processes mix no lines. Raises OSError."""
     data = "".join(f"{line}\n" for line in lines).encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         _write_all(descriptor, data)
     finally:

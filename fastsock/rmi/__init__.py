@@ -37,6 +37,11 @@ interfaces, frames, errors  what can be called, how a frame looks, what can go w
 Each file stands on those below it. Above the socket class; nothing in fastsock imports it. Tests: tests/rmi.
 """
 
+import sys
+
+if sys.platform != "linux":
+    raise ImportError(f"fastsock.rmi needs Linux, and this is {sys.platform}")
+
 from . import aio, by_value_buffers  # noqa: F401  # the second enters the classes of buffers
 from .awaiting import wait_for
 from .connecting import connect, secure

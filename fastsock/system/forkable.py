@@ -9,8 +9,9 @@ from _thread import RLock, allocate_lock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from collections.abc import Callable
 
-__all__ = ["new_lock", "new_recursive_lock"]
+__all__ = ["in_forked_child", "new_lock", "new_recursive_lock"]
 
 _made: weakref.WeakSet[LockType | RLock] = weakref.WeakSet()
 
@@ -29,9 +30,15 @@ def new_recursive_lock() -> RLock:
     return lock
 
 
+def in_forked_child(hook: Callable[[], None]) -> None:
+    """Calls `hook` in each forked child, where the system has any."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=hook)
+
+
 def _forked() -> None:
     for lock in list(_made):
         lock._at_fork_reinit()  # type: ignore[union-attr]  # as threading does with its own
 
 
-os.register_at_fork(after_in_child=_forked)
+in_forked_child(_forked)

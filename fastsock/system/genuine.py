@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal turns its constants into enumerations, which is slow
 import errno
-import fcntl
 import functools
 import io
-import posix  # os copies its functions from there
-import resource
-import select
+import sys
 import time
 from _thread import RLock
 
@@ -25,6 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
+if sys.platform == "linux":
+    import fcntl
+    import posix  # os copies its functions from there
+    import resource
+    import select
+else:
+    from .other_systems import fcntl, posix, resource, select
 
 if not hasattr(select, "epoll"):
     raise ImportError("select.epoll is gone: import fastsock before gevent.monkey.patch_all(), which takes it away")
@@ -79,5 +84,9 @@ class genuine:
 
     # Tools that move the clock leave the one that is asked for by its number, or know its number.
     monotonic: staticmethod[[], float] = staticmethod(
-        core.monotonic if core.available else functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+        core.monotonic
+        if core.available
+        else functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+        if sys.platform == "linux"
+        else time.monotonic
     )

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 _LARGEST_PIECE = 1 << 30  # bytes of one call: TLS takes less than 2 GiB
 _TLS_RECORD = 1 << 14
+_GATHERS = hasattr(_socket.socket, "sendmsg")  # Windows has none
 
 
 def send_together(sock: Any, header: bytes, body: memoryview) -> None:
     """As `sock.sendall` of both, in one piece. body: of bytes. Raises as sendall: then some of it may have gone."""
     # what only looks like a socket may pass a sendmsg() on to the one below, past its own encryption
-    gathers = isinstance(sock, _socket.socket)
+    gathers = _GATHERS and isinstance(sock, _socket.socket)
     sent = 0
     if gathers:
         try:

@@ -125,7 +125,7 @@ def clear_environment():
     """Of --no-children: what this process starts gets nothing of fastsock."""
     for name in ("CHILDREN", "INSTALL", "INTERPRETER", "RESOLVED_RULES"):
         os.environ.pop("FASTSOCK_" + name, None)
-    for name, separator, ours in (("PYTHONPATH", ":", HERE), ("LD_PRELOAD", " ", "libfastsock_preload.so")):
+    for name, separator, ours in (("PYTHONPATH", os.pathsep, HERE), ("LD_PRELOAD", " ", "libfastsock_preload.so")):
         entries = os.environ.get(name, "").split(separator)
         others = [entry for entry in entries if not entry.endswith(ours)]
         if not others:
