@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fastsock.mpj import MPI
 
@@ -37,13 +39,17 @@ def combine(name: str, datatype: MPI.Datatype, source: np.ndarray, target: np.nd
     getattr(MPI, name).Reduce_local([source, datatype], [target, datatype])
 
 
-@pytest.mark.parametrize(("name", "code"), DEFINED)
-def test_as_numpy(name: str, code: str) -> None:
-    random = np.random.default_rng(7)
-    source, target = (random.integers(0, 5, 37).astype(code) for _ in range(2))
-    expected = REFERENCES[name](source, target).astype(code)
-    combine(name, MPI.Datatype.fromcode(code), source, target)
-    assert target.tolist() == expected.tolist()
+@settings(max_examples=5)
+@given(seed=st.integers(0, 1 << 32), count=st.integers(0, 100))
+@example(seed=7, count=37)
+@example(seed=7, count=0)
+def test_as_numpy(seed: int, count: int) -> None:
+    random = np.random.default_rng(seed)
+    for name, code in DEFINED:
+        source, target = (random.integers(0, 5, count).astype(code) for _ in range(2))
+        expected = REFERENCES[name](source, target).astype(code)
+        combine(name, MPI.Datatype.fromcode(code), source, target)
+        assert target.tolist() == expected.tolist(), (name, code)
 
 
 @pytest.mark.parametrize(("name", "code"), [("BAND", "d"), ("MAX", "D"), ("MAXLOC", "i"), ("SUM", "c")])

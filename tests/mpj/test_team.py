@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -9,6 +10,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fastsock import core
 
@@ -53,21 +56,26 @@ def test_where_one_cannot_take_part_nobody_has_a_team(who: int) -> None:
     run("refused", 3, who)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("operation", FUNCTIONS)
-def test_reduce_local(name: str, operation: str) -> None:
-    kind, number, code = _team.TYPES[name], _team.OPERATIONS[operation], NUMBERS[name]
-    if not _team.can_reduce(number, kind):
-        with pytest.raises(ValueError, match="not defined"):
-            _team.reduce_local(number, kind, b"12345678", bytearray(8))
-        return
-    generator = np.random.default_rng(5)
-    for count in (0, 1, 7, 8, 1000, 100_003):
+@settings(max_examples=5)
+@given(seed=st.integers(0, 1 << 32), count=st.integers(0, 2000))
+@example(seed=5, count=0)
+@example(seed=5, count=1)
+@example(seed=5, count=7)
+@example(seed=5, count=8)
+@example(seed=5, count=100_003)
+def test_reduce_local(seed: int, count: int) -> None:
+    generator = np.random.default_rng(seed)
+    for name, operation in itertools.product(NUMBERS, FUNCTIONS):
+        kind, number, code = _team.TYPES[name], _team.OPERATIONS[operation], NUMBERS[name]
+        if not _team.can_reduce(number, kind):
+            with pytest.raises(ValueError, match="not defined"):
+                _team.reduce_local(number, kind, b"12345678", bytearray(8))
+            continue
         source, target = (generator.integers(0, 120, count).astype(code) for _ in range(2))
         with np.errstate(over="ignore"):
             expected = FUNCTIONS[operation](source, target)
         _team.reduce_local(number, kind, source, target)
-        assert np.array_equal(target, expected)
+        assert np.array_equal(target, expected), (name, operation)
 
 
 def test_reduce_local_of_what_needs_no_alignment() -> None:

@@ -10,6 +10,8 @@ import weakref
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fastsock.mpj import MPI
 
@@ -72,12 +74,15 @@ class Several:
         self.every_other.Free()
 
 
-@pytest.mark.parametrize("statuses", [False, True], ids=["plain", "statuses"])
-@pytest.mark.parametrize("objects", [False, True], ids=["memory", "objects"])
-@pytest.mark.parametrize("seed", range(40))
-def test_calls_take_what_has_come_and_leave_the_rest(seed: int, objects: bool, statuses: bool) -> None:
+@settings(max_examples=160)
+@given(st.integers(0, 1 << 32), st.integers(1, 12), st.booleans(), st.booleans())
+@example(0, 200, False, False)
+@example(0, 200, False, True)
+@example(0, 200, True, False)
+@example(0, 200, True, True)
+def test_calls_take_what_has_come_and_leave_the_rest(seed: int, many: int, objects: bool, statuses: bool) -> None:
     chance = random.Random(seed)
-    several = Several(chance, chance.randrange(1, 12) if seed else 200)
+    several = Several(chance, many)
     calls, requests = MPI.Request, several.requests
     while True:
         # nothing is there yet: those that test say so, and take nothing

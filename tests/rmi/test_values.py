@@ -45,6 +45,7 @@ import pytest
 from fastsock import rmi
 from fastsock.rmi import values
 from fastsock.rmi.errors import BadFrame, NotPackable, RemoteError, VersionMismatch
+from tests.helpers.drawing import each_of
 from tests.rmi.codecs import FORMS, Way
 
 WAYS = [(packs, unpacks) for packs in FORMS for unpacks in FORMS]
@@ -445,7 +446,7 @@ EXCEPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("sent", EXCEPTIONS, ids=lambda value: type(value).__name__)
+@each_of(sent=EXCEPTIONS)
 def test_exceptions_of_libraries(way, sent):
     got = way.carry(sent)
     assert type(got) is type(sent) and str(got) == str(sent) and repr(got) == repr(sent)
@@ -601,37 +602,36 @@ def forged(way: Way, module: str, path: str, kind: int, fields: tuple[str, ...],
 PAIR_OF_LIST = b"\xa2\xb0\x40"  # (([], None))
 
 
-@pytest.mark.parametrize(
-    ("module", "named"),
-    [
-        ("antigravity", "x"),
-        ("this", "s"),
-        ("os", "system"),
-        ("os", "_Environ"),
-        ("subprocess", "Popen"),
-        ("builtins", "object"),
-        ("builtins", "type"),
-        ("builtins", "memoryview"),
-        ("collections", "abc.Mapping"),
-        ("no_such_module_at_all", "X"),
-        ("", ""),
-        ("..", "X"),
-        (__name__, "Strange"),
-        (__name__, "Doomed"),
-        (__name__, "Reduced"),
-        (__name__, "sys.modules"),
-        (__name__, "Outer.__class__"),
-        (__name__, "collections.OrderedDict"),
-        ("numpy", "float64"),
-        ("numpy", "ndarray"),
-        ("numpy.ma", "MaskedArray"),
-    ],
-)
-@pytest.mark.parametrize("kind", [values.FILLED, values.STATE, values.RAISED, values.MEMBERS, values.FIELDS])
-def test_a_stranger_names_a_class(way, module, named, kind):
+NAMED_BY_STRANGERS = [
+    ("antigravity", "x"),
+    ("this", "s"),
+    ("os", "system"),
+    ("os", "_Environ"),
+    ("subprocess", "Popen"),
+    ("builtins", "object"),
+    ("builtins", "type"),
+    ("builtins", "memoryview"),
+    ("collections", "abc.Mapping"),
+    ("no_such_module_at_all", "X"),
+    ("", ""),
+    ("..", "X"),
+    (__name__, "Strange"),
+    (__name__, "Doomed"),
+    (__name__, "Reduced"),
+    (__name__, "sys.modules"),
+    (__name__, "Outer.__class__"),
+    (__name__, "collections.OrderedDict"),
+    ("numpy", "float64"),
+    ("numpy", "ndarray"),
+    ("numpy.ma", "MaskedArray"),
+]
+
+
+@each_of(named=NAMED_BY_STRANGERS, kind=[values.FILLED, values.STATE, values.RAISED, values.MEMBERS, values.FIELDS])
+def test_a_stranger_names_a_class(way, named, kind):
     before = set(sys.modules)
     with pytest.raises((VersionMismatch, BadFrame)):
-        forged(way, module, named, kind, ("list",), PAIR_OF_LIST + b"\x40\x40")
+        forged(way, *named, kind, ("list",), PAIR_OF_LIST + b"\x40\x40")
     assert {"antigravity", "this"}.isdisjoint(set(sys.modules) - before)
 
 
