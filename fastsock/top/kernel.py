@@ -19,6 +19,7 @@ _SEEN = struct.Struct("=BBxx48xIIIII")  # family, state, ..., expires, unread, u
 _ADDRESSES = struct.Struct(">HH16s16s")
 # of struct tcp_info: tcpi_bytes_received, tcpi_notsent_bytes, tcpi_bytes_sent, tcpi_bytes_retrans
 _TCP_INFO = struct.Struct("=128xQ8xI52xQQ")
+_PART = struct.Struct("=HH")  # length, kind
 _MOST = 1 << 16
 
 
@@ -53,7 +54,7 @@ def connections() -> dict[int, Seen]:
     return found
 
 
-def _asked(family: int) -> Iterator[memoryview]:
+def _asked(family: int) -> Iterator[bytes]:
     """The answers, without their heads."""
     asking: Any = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
     try:
@@ -61,26 +62,47 @@ def _asked(family: int) -> Iterator[memoryview]:
         body = _REQUEST.pack(family, _socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, _STATES)
         asking.send(_MESSAGE.pack(_MESSAGE.size + len(body), _BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
         while True:
-            data = memoryview(asking.recv(_MOST))
-            while len(data) >= _MESSAGE.size:
-                length, kind, *_ = _MESSAGE.unpack_from(data)
+            data, at = asking.recv(_MOST), 0
+            while len(data) - at >= _MESSAGE.size:
+                length, kind, *_ = _MESSAGE.unpack_from(data, at)
                 if kind in (_DONE, _ERROR) or length < _MESSAGE.size:
                     return
-                yield data[_MESSAGE.size : length]
-                data = data[(length + 3) & ~3 :]
+                yield data[at + _MESSAGE.size : at + length]
+                at += (length + 3) & ~3
     finally:
         asking.close()
 
 
-def _add(found: dict[int, Seen], message: memoryview) -> None:
+def _add(found: dict[int, Seen], message: bytes) -> None:
     family, _, _, unread, _, _, file = _SEEN.unpack_from(message)
-    at = _SEEN.size
-    while at + 4 <= len(message):
-        length, kind = struct.unpack_from("=HH", message, at)
-        if kind == _INFO and length >= 4 + _TCP_INFO.size:
-            received, unsent, sent, again = _TCP_INFO.unpack_from(message, at + 4)
-            addresses = bytes(message[4 : 4 + _ADDRESSES.size])
-            found[file] = Seen(family, addresses, sent - again + unsent, max(received - unread, 0))
-        if length < 4:
-            return
-        at += (length + 3) & ~3
+    at = _info_in(message, family)
+    if at is not None:
+        received, unsent, sent, again = _TCP_INFO.unpack_from(message, at)
+        addresses = message[4 : 4 + _ADDRESSES.size]
+        found[file] = Seen(family, addresses, sent - again + unsent, max(received - unread, 0))
+
+
+_last_at: dict[int, int] = {}  # by family: it is at the same place in most messages
+
+
+def _info_in(message: bytes, family: int) -> int | None:
+    """Where the kernel's record of the connection begins."""
+    at = _last_at.get(family, _SEEN.size)
+    if not _is_info(message, at):
+        at = _SEEN.size
+        while at + 4 <= len(message) and not _is_info(message, at):
+            length, _ = _PART.unpack_from(message, at)
+            if length < 4:
+                return None
+            at += (length + 3) & ~3
+        if at + 4 > len(message):
+            return None
+        _last_at[family] = at
+    return at + 4
+
+
+def _is_info(message: bytes, at: int) -> bool:
+    if at + 4 + _TCP_INFO.size > len(message):
+        return False
+    length, kind = _PART.unpack_from(message, at)
+    return bool(kind == _INFO and length >= 4 + _TCP_INFO.size)

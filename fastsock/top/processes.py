@@ -67,22 +67,21 @@ def is_same(pid: int, started: int, stack: int) -> bool:
     return life is not None and life[0] == started and (life[1] == stack or 0 in (life[1], stack))
 
 
-def sockets(pid: int) -> list[tuple[int, int]]:
-    """The numbers of a process that are sockets, and the numbers of their files."""
-    found = []
-    folder = f"/proc/{pid}/fd"
+def descriptors(pid: int) -> list[int]:
+    """The numbers of a process."""
     try:
-        names = os.listdir(folder)
+        return [int(name) for name in os.listdir(f"/proc/{pid}/fd")]
     except OSError:
         return []
-    for name in names:
-        try:
-            target = os.readlink(f"{folder}/{name}")
-        except OSError:
-            continue
-        if target.startswith("socket:["):
-            found.append((int(name), int(target[8:-1])))
-    return found
+
+
+def file_of(pid: int, descriptor: int) -> int | None:
+    """The number of a socket's file. Not 0: the kernel names connections so that have no file any more."""
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:
+        return None
+    return int(target[8:-1]) if target.startswith("socket:[") else None
 
 
 def has_fastsock(pid: int) -> bool:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ROLES = ("unknown", "connect", "accept")
-_OWNED, _OFFERED, _ATTACHED = 3, 4, 5
 _SILENT = "it is young, a setting or a rule keeps it on TCP, or its process shows nothing"
+_UNTOLD = ("unknown", "tcp", str(Reason.NOT_YET), _SILENT)  # role, carrier, reason, detail
+_OWNED, _OFFERED, _ATTACHED = 3, 4, 5
 
 
 @dataclasses.dataclass
@@ -52,17 +53,23 @@ class Row:
     messages_in_rate: float | None = None
     waits_rate: float | None = None
     wakes_rate: float | None = None
-    key: tuple[int, ...] = ()
+    told: shown.Shown | None = None  # what its process said of it last
+    by_tcp: tuple[int, int] = (0, 0)  # and the kernel
+    is_moving: bool = True  # a rate of it may be above 0, or is not known yet
+
+    def counts(self) -> tuple[int | None, ...]:
+        """What has a rate."""
+        return self.bytes_out, self.bytes_in, self.messages_out, self.messages_in, self.waits, self.wakes
 
     def values(self) -> dict[str, Any]:
         """For JSON."""
-        values = dataclasses.asdict(self)
-        del values["key"]
-        return values
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)[: -len(_NOT_SHOWN)]}
 
 
 _Life = tuple[int, int, int]  # number of the process, when it began, where its stack begins
+_Key = tuple[int, int, int, int]  # process, when it began, number of the descriptor, number of the file
 _REST = 10
+_NOT_SHOWN = ("told", "by_tcp", "is_moving")
 _RATES = ("bytes_out", "bytes_in", "messages_out", "messages_in", "waits", "wakes")
 
 
@@ -72,26 +79,48 @@ class Watcher:
     def __init__(self) -> None:
         self._known: dict[_Life, processes.Process] = {}
         self._others: dict[_Life, int] = {}  # without fastsock, and in how many looks they are not asked again
-        self._last: dict[tuple[int, ...], Row] = {}
+        self._last: dict[_Key, Row] = {}
+        self._shown: shown.Known = {}
+        self._files: dict[processes.Process, dict[int, tuple[int, int]]] = {}  # serial, file; by descriptor
         self._looked = 0.0
         self.processes: list[processes.Process] = []
         self.missed = 0  # connections that found no place to be shown
 
     def look(self) -> list[Row]:
-        """The connections now."""
+        """The connections now. One that was there in the last look is the same row, brought up to date."""
         now = time.monotonic()
-        pages = {page.pid: page for page in shown.pages()}
+        pages = {page.pid: page for page in shown.pages(self._shown)}
         self._look_at_processes(pages)
         self.missed = sum(page.missed for page in pages.values())
         tcp = kernel.connections()
-        rows = [row for process in self.processes for row in _rows(process, pages.get(process.pid), tcp)]
-        for row in rows:
-            before = self._last.get(row.key)
-            if before is not None:
-                _rate(row, before, max(now - self._looked, 1e-3))
-        self._last = {row.key: row for row in rows}
+        before, self._last = self._last, {}
+        for process in self.processes:
+            page = pages.get(process.pid)
+            told = {} if page is None else {each.descriptor: each for each in page.connections}
+            for descriptor, file in self._sockets(process, told, tcp):
+                key = process.pid, process.started, descriptor, file
+                row = before.get(key) or _new(process, descriptor, tcp[file])
+                _update(row, tcp[file], told.get(descriptor), now - self._looked if key in before else None)
+                self._last[key] = row
         self._looked = now
-        return rows
+        return list(self._last.values())
+
+    def _sockets(
+        self, process: processes.Process, told: dict[int, shown.Shown], tcp: dict[int, kernel.Seen]
+    ) -> Iterator[tuple[int, int]]:
+        """Numbers of the process that are connections, and of their files. To ask for a file takes longest of all."""
+        before = self._files.pop(process, {})
+        files = self._files[process] = {}
+        for descriptor in processes.descriptors(process.pid):
+            shown_now = told.get(descriptor)
+            serial, known = before.get(descriptor, (0, 0))
+            if shown_now is not None and shown_now.serial == serial and known in tcp:
+                file: int | None = known
+            else:
+                file = processes.file_of(process.pid, descriptor)
+            if file is not None and file in tcp:
+                files[descriptor] = shown_now.serial if shown_now else 0, file
+                yield descriptor, file
 
     def _look_at_processes(self, pages: dict[int, shown.Page]) -> None:
         known: dict[_Life, processes.Process] = {}
@@ -109,40 +138,49 @@ class Watcher:
             else:  # it may load fastsock yet; to look takes long
                 others[key] = rest - 1 if rest else _REST
         self._known, self._others = known, others
+        self._files = {each: files for each, files in self._files.items() if each in known.values()}
         self.processes = sorted(known.values(), key=lambda each: each.pid)
 
 
-def _rate(row: Row, before: Row, seconds: float) -> None:
-    for name in _RATES:
-        now, then = getattr(row, name), getattr(before, name)
-        if now is not None and then is not None:
-            setattr(row, f"{name}_rate", max(now - then, 0) / seconds)
-
-
-def _rows(process: processes.Process, page: shown.Page | None, tcp: dict[int, kernel.Seen]) -> Iterator[Row]:
-    told = {} if page is None else {each.descriptor: each for each in page.connections}
-    for descriptor, file in processes.sockets(process.pid):
-        seen = tcp.get(file)
-        if seen is not None:
-            yield _row(process, descriptor, file, seen, told.get(descriptor))
-
-
-def _row(process: processes.Process, descriptor: int, file: int, seen: kernel.Seen, told: shown.Shown | None) -> Row:
+def _new(process: processes.Process, descriptor: int, seen: kernel.Seen) -> Row:
     local, peer = seen.addresses()
-    row = Row(
-        process.pid, process.command, descriptor, "unknown", "tcp", str(Reason.NOT_YET), _SILENT, local, peer, None,
-        seen.sent, seen.received, rank=process.rank, key=(process.pid, process.started, descriptor, file),
-    )  # fmt: skip
-    if told is not None:
-        # the end that offered is told by its bytes that the other one has joined
-        gained = told.state in (_OWNED, _ATTACHED) or (told.state == _OFFERED and told.bytes_out + told.bytes_in > 0)
-        row.role = _ROLES[told.role]
-        row.carrier = "shm" if gained else "tcp"
-        row.reason, row.detail = map(str, (Reason.JOINED, "") if gained else carriers.why(told.why))
-        row.peer_pid = told.peer or None
-        row.bytes_out = max(seen.sent - told.tokens_out, 0) + told.bytes_out
-        row.bytes_in = max(seen.received - told.tokens_in, 0) + told.bytes_in
-        if gained:
-            row.messages_out, row.messages_in = told.calls_out, told.calls_in
-            row.waits, row.wakes = told.waits, told.wakes
-    return row
+    return Row(process.pid, process.command, descriptor, *_UNTOLD, local, peer, None, 0, 0, rank=process.rank)
+
+
+def _rate(row: Row, before: tuple[int | None, ...], seconds: float) -> None:
+    row.is_moving = False
+    for name, now, then in zip(_RATES, row.counts(), before, strict=True):
+        rate = None if now is None or then is None else max(now - then, 0) / max(seconds, 1e-3)
+        setattr(row, f"{name}_rate", rate)
+        row.is_moving = row.is_moving or bool(rate)
+
+
+def _update(row: Row, seen: kernel.Seen, told: shown.Shown | None, seconds: float | None) -> None:
+    """seconds: since the last look; None of a new row."""
+    counts = row.counts()
+    if seconds is None or row.told is not told or row.by_tcp != (seen.sent, seen.received):
+        _count(row, seen, told)
+    elif not row.is_moving:  # as most are, in most looks
+        return
+    if seconds is not None:
+        _rate(row, counts, seconds)
+
+
+def _count(row: Row, seen: kernel.Seen, told: shown.Shown | None) -> None:
+    row.told, row.by_tcp = told, (seen.sent, seen.received)
+    row.messages_out = row.messages_in = row.waits = row.wakes = None
+    if told is None:
+        row.role, row.carrier, row.reason, row.detail, row.peer_pid = *_UNTOLD, None
+        row.bytes_out, row.bytes_in = row.by_tcp
+        return
+    # the end that offered is told by its bytes that the other one has joined
+    gained = told.state in (_OWNED, _ATTACHED) or (told.state == _OFFERED and told.bytes_out + told.bytes_in > 0)
+    row.role = _ROLES[told.role]
+    row.carrier = "shm" if gained else "tcp"
+    row.reason, row.detail = map(str, (Reason.JOINED, "") if gained else carriers.why(told.why))
+    row.peer_pid = told.peer or None
+    row.bytes_out = max(seen.sent - told.tokens_out, 0) + told.bytes_out
+    row.bytes_in = max(seen.received - told.tokens_in, 0) + told.bytes_in
+    if gained:
+        row.messages_out, row.messages_in = told.calls_out, told.calls_in
+        row.waits, row.wakes = told.waits, told.wakes

@@ -49,15 +49,24 @@ class Page:
         self.connections = connections
 
 
-def pages() -> Iterator[Page]:
-    """Of the processes of this user that live. The files of dead ones are removed."""
+Known = dict[tuple[int, bytes], "Shown"]
+
+
+def pages(known: Known | None = None) -> Iterator[Page]:
+    """Of the processes of this user that live. The files of dead ones are removed.
+
+    known: what was found before, by its bytes. What has not changed is the same object again.
+    """
+    known = {} if known is None else known
+    before = known.copy()
+    known.clear()
     folder = FOLDER.format(os.geteuid())
     if not _is_own(folder):
         return
     for name in os.listdir(folder):
         pid, _, namespace = name.partition("-")
         if pid.isascii() and pid.isdigit() and namespace == str(_own_namespace()):
-            page = _read(os.path.join(folder, name), int(pid))
+            page = _read(os.path.join(folder, name), int(pid), before, known)
             if page is not None:
                 yield page
 
@@ -75,7 +84,7 @@ def _own_namespace() -> int:
     return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF
 
 
-def _read(path: str, pid: int) -> Page | None:
+def _read(path: str, pid: int, before: Known, known: Known) -> Page | None:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:  # it has just ended
@@ -92,18 +101,27 @@ def _read(path: str, pid: int) -> Page | None:
         if not processes.is_same(pid, started, stack):
             _remove(path, file)
             return None
-        return Page(pid, started, missed, list(_connections(pid, os.pread(file, made * _EACH, _EACH))))
+        memory = os.pread(file, made * _EACH, _EACH)
+        return Page(pid, started, missed, list(_connections(pid, memory, before, known)))
     finally:
         os.close(file)
 
 
-def _connections(pid: int, memory: bytes) -> Iterator[Shown]:
+def _connections(pid: int, memory: bytes, before: Known, known: Known) -> Iterator[Shown]:
     for at in range(0, len(memory) - _EACH + 1, _EACH):
-        first = _OUT.unpack_from(memory, at)
-        if first[0] != 0:
-            shown = Shown(pid, first, _IN.unpack_from(memory, at + _IN_AT))
-            if shown.is_sane:
-                yield shown
+        key = pid, memory[at : at + _EACH]
+        shown = before.get(key) or _made(*key)
+        if shown is not None:
+            known[key] = shown
+            yield shown
+
+
+def _made(pid: int, memory: bytes) -> Shown | None:
+    first = _OUT.unpack_from(memory)
+    if first[0] == 0:
+        return None
+    shown = Shown(pid, first, _IN.unpack_from(memory, _IN_AT))
+    return shown if shown.is_sane else None
 
 
 def _remove(path: str, file: int) -> None:

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
     from .rows import Row
 
-HEAD = ("PID", "FD", "PEER", "CARRIER", "OUT/s", "IN/s", "MSG OUT/s", "MSG IN/s", "WAITS/s", "WAKES/s", "WHY")
+CARRIER = "CARRIER"
+HEAD = ("PID", "FD", "PEER", CARRIER, "OUT/s", "IN/s", "MSG OUT/s", "MSG IN/s", "WAITS/s", "WAKES/s", "WHY")
 _LEFT = {2, 3, 10}  # columns of words; the others are numbers
 _WIDEST = 42
 
