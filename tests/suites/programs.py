@@ -87,11 +87,28 @@ BACKENDS = {
 }
 
 
+# Each a program of its own: what it does when its peer ends, what it leaks, what it lets through in a second.
+LIBEVENT_PROGRAMS = (
+    ("test-changelist",), ("test-closed",), ("test-eof",), ("test-fdleak",), ("test-init",), ("test-weof",),
+    ("test-ratelim", "-g", "30000", "-n", "30", "-t", "100", "--check-grouplimit", "1000", "--check-stddev", "100"),
+    ("test-ratelim", "-c", "1000", "-n", "30", "-t", "100", "--check-connlimit", "50", "--check-stddev", "50"),
+)  # fmt: skip
+
+
 def of_libevent(source: Path) -> Iterator[Test]:
-    names = [name for name in told(["bin/regress", "--list-tests"], source / "build") if "/" in name]
+    """Its regression tests and programs by each backend, and the tests once more in its mode of checks."""
+    folder = source / "build"
+    listed = subprocess.run(["bin/regress", "--list-tests"], cwd=folder, capture_output=True, text=True).stdout
+    tests = re.findall(r"^ *(\w+/\w+)( +\(Off)?", listed, re.M)
+    ways = {**BACKENDS, "checks": (("EVENT_DEBUG_MODE", "1"),)}
+    for way, environment in ways.items():
+        for name, off in tests:
+            chosen = f"+{name}" if off else name  # one that is off runs where its name says so
+            yield Test(f"{way}/{name}", ("bin/regress", "--quiet", chosen), folder, environment)
     for backend, environment in BACKENDS.items():
-        for name in names:
-            yield Test(f"{backend}/{name}", ("bin/regress", "--quiet", name), source / "build", environment)
+        for program, *words in LIBEVENT_PROGRAMS:
+            name = f"{backend}/{program}{words[0] if words else ''}"
+            yield Test(name, (f"bin/{program}", *words), folder, environment)
 
 
 LTP_FOLDERS = (
