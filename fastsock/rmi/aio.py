@@ -25,7 +25,7 @@ from . import proxy as proxies
 from ._connection import FOR_EVER, Method, Target
 from ._records import Call
 from .awaiting import Waiting
-from .connecting import Options, described_by, dial
+from .connecting import Options, described_by, dial, named
 from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
 from .interfaces import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
@@ -122,7 +122,7 @@ async def connect(
     except BaseException:
         session.close()
         raise
-    home = proxies.Home(address, None)
+    home = proxies.Home(address, None, named)
     home.session = session
     home.own = True
     return _make(reader, Target(address, session.connection, number, float(timeout or 0.0), home), found, source)

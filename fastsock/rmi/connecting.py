@@ -182,7 +182,7 @@ def connect(
     except BaseException:
         session.close()
         raise
-    home = reconnect.home = proxy.Home(address, reconnect.connect)
+    home = reconnect.home = proxy.Home(address, reconnect.connect, named)
     home.interface, home.session = found, session
     name = addresses.parse(address).name
     return proxy.own(found, Target(name, session.connection, number, float(timeout or 0.0), home), source)
@@ -213,12 +213,18 @@ def check(interface: type, found: Interface, session: Session) -> None:
             )
 
 
-def home_of(address: str, timeout: float = 0.0) -> proxy.Home:
-    """The home of a proxy that came from elsewhere: it connects with the key, and the context, of this process."""
+def named(address: str, interface: Any, timeout: float = 0.0) -> proxy.Proxy:
+    """A proxy that came from elsewhere. It connects at its first call, with the key, and the context, of this process.
+
+    interface: or what describes it, in a pickle.
+    """
+    if not isinstance(interface, Interface):
+        interface = interfaces.from_description(interface)
     options = Options(timeout=timeout or None)
     reconnect = Reconnect(lambda reconnect, until: dial(address, options, reconnect, until=until))
-    home = reconnect.home = proxy.Home(address, reconnect.connect)
-    return home
+    home = reconnect.home = proxy.Home(address, reconnect.connect, named)
+    home.interface = interface
+    return proxy.own(interface, Target(address, None, 0, timeout, home))
 
 
 def dial(
@@ -355,7 +361,7 @@ def reach(host: str, port: int, options: Options, with_tls: bool = False, attemp
             f"{attempt.what}: {place(host, port)}: this address asks for TLS, and this process has no context: give"
             " connect(ssl=), or call rmi.secure(context) before the proxy is used; nothing was sent"
         )
-    return open_session(host, port, attempt, key, options.trust_pickle, context, pool(), options.limits)
+    return open_session(host, port, attempt, key, options.trust_pickle, context, pool(), options.limits, named)
 
 
 def _forked() -> None:

@@ -19,7 +19,7 @@ from ..system.proof import HelloError
 from ..system.starting import start_thread
 from . import addresses, hello
 from ._records import current
-from .connecting import SERVICES, Options, check_context, names_setting, trusts_pickle
+from .connecting import SERVICES, Options, check_context, named, names_setting, trusts_pickle
 from .errors import ListenError, UnknownObject
 from .exported import Exported, exported, source_of
 from .interrupts import Presses, either
@@ -340,6 +340,7 @@ class Daemon:
             self._pool,
             stranger.peer,
             self._limits,
+            named=named,
             version=other.version,
             accepted=True,
             trust_pickle=self._trust_pickle and other.trusts_pickle,

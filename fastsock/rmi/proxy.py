@@ -30,11 +30,18 @@ class Home:
     address: what connect() was given, or None for an object without a name: that one cannot be reached again.
     dial: makes a connection to the address, and returns its session, the object's number and the interface. It is given
     the time until which it may take, 0 for none beside that of `connect`.
+    named: makes a proxy of an address, wherever a pickle of this one comes to.
     """
 
-    def __init__(self, address: str | None, dial: Callable[[float], tuple[Any, int, Interface]] | None) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        dial: Callable[[float], tuple[Any, int, Interface]] | None,
+        named: Callable[[str, Any, float], Proxy] | None = None,
+    ) -> None:
         self.address = address
         self.dial = dial
+        self.named = named
         self.interface: Interface | None = None
         self.session: Any = None
         self._lock = RLock()
@@ -133,19 +140,7 @@ class Proxy:
                 f"{_name_of(self)} has no name, so a proxy of it cannot be pickled: register it by a name, or pass the"
                 " proxy in a remote call"
             )
-        return named, (home.address, self._rmi_interface.described(), self._rmi_target.timeout)
-
-
-def named(address: str, interface: Any, timeout: float = 0.0) -> Proxy:
-    """A proxy that connects at its first call."""
-    from .connecting import home_of  # circle: references travel by connections, and these are made of references
-    from .interfaces import from_description
-
-    if not isinstance(interface, Interface):
-        interface = from_description(interface)
-    home = home_of(address, timeout)
-    home.interface = interface
-    return own(interface, Target(address, None, 0, timeout, home))
+        return home.named, (home.address, self._rmi_interface.described(), self._rmi_target.timeout)
 
 
 def own(interface: Interface, target: Target, source: Any = None) -> Proxy:

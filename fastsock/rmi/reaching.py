@@ -20,6 +20,7 @@ from .errors import ConnectError, ConnectRefused, ConnectTimeout, LostPeer, Refu
 from .session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from ssl import SSLContext
 
     from .session import Limits
@@ -62,8 +63,12 @@ def open_session(
     context: SSLContext | None,
     pool: Pool,
     limits: Limits,
+    named: Callable[[str, Any], Any],
 ) -> Session:
-    """A session with the daemon at an address, after both ends proved the key. Raises RmiError."""
+    """A session with the daemon at an address, after both ends proved the key. Raises RmiError.
+
+    named: as of a Session.
+    """
     where = place(host, port)
     sock: Any = stream_to(host, port, attempt)
     path = sock.transport
@@ -85,7 +90,7 @@ def open_session(
             raise
         raise told from error
     trust = trust_pickle and end.other.trusts_pickle
-    return Session(sock, pool, where, limits, version=end.other.version, trust_pickle=trust)
+    return Session(sock, pool, where, limits, named=named, version=end.other.version, trust_pickle=trust)
 
 
 def _of_hello(error: BaseException, where: str, path: str, attempt: Attempt) -> RmiError | None:

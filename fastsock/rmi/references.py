@@ -116,7 +116,7 @@ class References:
         if owner == HERE and type(number) is int and 0 < number <= MOST_OBJECTS:
             return self._proxy(number, self._interface(description))
         if owner == NAMED and type(number) is str:
-            return proxies.named(number, self._interface(description))
+            return self._session.named(number, self._interface(description))
         raise BadFrame(f"{self._session.where}: a reference that is none")
 
     def _interface(self, description: Any) -> Any:

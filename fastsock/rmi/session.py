@@ -88,7 +88,8 @@ class Session:
     """One end of a connection, made after its hello.
 
     sock: connected, it belongs to the session from now on. pool: the threads of this end. peer: for messages.
-    version: of the protocol, that both ends speak. tracebacks: whether callers are told where a method raised.
+    named: makes a proxy of an address that comes as a reference: it connects by itself. version: of the protocol, that
+    both ends speak. tracebacks: whether callers are told where a method raised.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Session:
         peer: str,
         limits: Limits,
         *,
+        named: Callable[[str, Any], Any],
         version: int,
         accepted: bool = False,
         trust_pickle: bool = False,
@@ -105,6 +107,7 @@ class Session:
     ) -> None:
         self.sock = sock
         self.pool = pool
+        self.named = named
         self.version = version
         self.accepted = accepted
         self.peer = peer
