@@ -99,8 +99,7 @@ def module_of(binding: Path) -> str:
 def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays."""
     path = Path(source)
-    is_binding = path.with_suffix(".pyx").exists() or path.with_suffix(".py").exists()
-    level = HOT.get(module_of(path), LEVEL) if is_binding else ["-O3"]
+    level = HOT.get(module_of(path), LEVEL) if path.with_suffix(".pyx").exists() else ["-O3"]
     if any(flag.startswith("-O") for flag in ASKED):
         level = []
     chosen = [*level, *([] if any(flag.startswith("-g") for flag in ASKED) else ["-g0"])]
@@ -165,8 +164,7 @@ def extension(binding: Path) -> Extension:
     if name == BOUND:
         sources = [str(path) for path in C_FILES if path.parent != PRELOAD]
     folder = PACKAGE / binding.parts[1]
-    shared = [path for path in PACKAGE.rglob("*.pxd") if not path.with_suffix(".py").exists()]
-    depends = {*HEADERS, *shared, *folder.rglob("*.pxd"), *folder.rglob("*.pxi")}
+    depends = {*HEADERS, *CORE.rglob("*.pxd"), *folder.rglob("*.pxd"), *folder.rglob("*.pxi")}
     return Extension(name, sources=[str(binding), *sources], depends=sorted(map(str, depends)), **OPTIONS)
 
 
@@ -202,9 +200,7 @@ def borrower(core: Extension) -> Extension:
 
 
 def compiled() -> list[Extension]:
-    # Python with its C types beside it is compiled too; without a compiler it runs as it is
-    typed = [path.with_suffix(".py") for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
-    modules = [extension(binding) for binding in sorted([*PACKAGE.rglob("*.pyx"), *typed])]
+    modules = [extension(binding) for binding in sorted(PACKAGE.rglob("*.pyx"))]
     known = get_directive_defaults()
     directives = {name: value for name, value in DIRECTIVES.items() if name in known}
     extensions = cythonize(modules, language_level=3, nthreads=CORES, compiler_directives=directives)

@@ -264,13 +264,7 @@ def test_few_floors(folder, most):
     assert len(chain) <= most, " -> ".join(chain)
 
 
-def _compiled() -> Iterator[Path]:
-    """The sources that Cython compiles."""
-    yield from FOLDER.rglob("*.pyx")
-    yield from (path.with_suffix(".py") for path in FOLDER.rglob("*.pxd") if path.with_suffix(".py").exists())
-
-
-@pytest.mark.parametrize("path", sorted(_compiled()), ids=lambda path: str(path.relative_to(FOLDER)))
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.pyx")), ids=lambda path: str(path.relative_to(FOLDER)))
 def test_compiled_modules_need_no_interpreter_lock(path):
     """One that does not say so brings the lock back for the whole program, on a Python without it."""
     assert "freethreading_compatible=True" in path.read_text().partition("\n")[0]

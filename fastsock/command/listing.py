@@ -41,11 +41,9 @@ def main(words: Sequence[str]) -> int:
 
 def everything() -> dict[str, Any]:
     """daemons, ranks, processes, names, problems: what there is, as plain values."""
-    from ..rmi import listing
     from ..top import processes
 
-    daemons, problems = listing.daemons()
-    names, trouble = listing.names_at_server()
+    daemons, names, problems = _remote_objects()
     seen = processes.of_this_user()
     told = {daemon["process"] for daemon in daemons}
     ranks = [each.as_values() for each in seen if each.rank is not None]
@@ -55,15 +53,26 @@ def everything() -> dict[str, Any]:
         "ranks": sorted(ranks, key=lambda rank: (rank["job"], rank["rank"])),
         "processes": [each for each in others if each["pid"] != os.getpid()],
         "names": names,
-        "problems": problems + trouble,
+        "problems": problems,
     }
 
 
-def _show(found: dict[str, Any]) -> None:
-    from ..rmi import listing
+def _remote_objects() -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
+    """The daemons, the names at the name server, and problems. One is that the native core is not there."""
+    try:
+        from ..rmi import listing
+    except ImportError as error:
+        return [], {}, [str(error)]
+    daemons, problems = listing.daemons()
+    names, trouble = listing.names_at_server()
+    return daemons, names, problems + trouble
 
+
+def _show(found: dict[str, Any]) -> None:
     print("daemons of remote objects" if found["daemons"] else "no daemon of this user has registered an object here")
     for daemon in found["daemons"]:
+        from ..rmi import listing
+
         for line in listing.lines(daemon):
             print(f"  {line}")
     jobs: dict[str, list[dict[str, Any]]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .words import parser
+from .words import parser, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +15,10 @@ def usage() -> str:
 
 
 def _parser() -> ArgumentParser:
-    from ..rmi import names
-
+    try:
+        from ..rmi import names
+    except ImportError as error:  # without the native core
+        refuse(f"{error}\n", "fastsock names")
     made = parser(
         "names",
         "Serves names of remote objects until Ctrl-C ends it. Daemons and callers of other hosts find it by "
@@ -28,7 +30,7 @@ def _parser() -> ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
+    made = _parser()
     from ..rmi import names
 
-    made = _parser()
     return names.serve(made.parse_args(words).listen, made.prog)

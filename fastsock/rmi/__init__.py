@@ -27,20 +27,26 @@ streams, references         generators, and objects that go by reference
 exported                    an object with its functions by number
 serial, chains              one call at a time, and those made on its behalf
 workers, timers             the threads that serve connections, and what they do at a time
-_connection                 one connection, both roles at once; compiled where there is a compiler
+_connection                 one connection, both roles at once
 addresses, keys, hello      names on this host, the user's key, its proof; secured: TLS
 _codec, values              values to bytes and back, and the classes that are registered
 unregistered, derived       the classes that travel though nobody registered them; subclasses of plain classes
 libraries, refusals         what travels of the libraries; what is said of a value that cannot travel
 interfaces, frames, errors  what can be called, how a frame looks, what can go wrong
 
-Each file stands on those below it. Above the socket class; nothing in fastsock imports it. Tests: tests/rmi.
+Each file stands on those below it. Above the socket class; nothing in fastsock imports it. The path of a call is
+compiled, so without the native core there are no remote calls. Tests: tests/rmi.
 """
 
 import sys
 
 if sys.platform != "linux":
     raise ImportError(f"fastsock.rmi needs Linux, and this is {sys.platform}")
+
+from .. import core as _core
+
+if not _core.available:
+    raise ImportError(f"fastsock.rmi needs the native core: {_core.why_not}")
 
 from . import aio, by_value_buffers  # noqa: F401  # the second enters the classes of buffers
 from .awaiting import wait_for

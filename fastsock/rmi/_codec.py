@@ -1,7 +1,6 @@
-"""Packs values into a scratch that is kept, and makes them again. `_format.py` describes the bytes.
+"""Packs values into a scratch that is kept, and makes them again. `_format.pxd` describes the bytes.
 
-One text: Cython compiles the packer and the unpacker with the C types of the `.pxd` beside each file; where there is no
-compiler Python runs them, slower. Each is a class in four files, from plain values up:
+The packer and the unpacker are a class in four files each, from plain values up:
 
     _packing_values     _unpacking_values       what most calls are made of; identities
     _packing_special    _unpacking_special      arrays, times, what the libraries have
@@ -9,7 +8,7 @@ compiler Python runs them, slower. Each is a class in four files, from plain val
     _packing            _unpacking              a frame from its start to its end
     _segments           memory that follows a frame's body
     _kinds              which types those are
-    _interpreted        what they do to memory; in C: _memory.pxd, _memo.pxd; _format's numbers in C: _numbers.pxd
+    _memory.pxd, _memo.pxd      what they do to memory; what a frame holds already
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-# The C types of _flow.py.
-cimport cython
-
-from fastsock.rmi._frames cimport ITEM, WINDOW, WINDOW_BYTES
-from fastsock.rmi._locks cimport Lock, order
-from fastsock.rmi._records cimport Call, new_call
+# What other compiled modules may know of _flow.pyx.
+from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._sending cimport Sender
 
 
@@ -18,10 +14,8 @@ cdef class Outflow:
     cpdef object credited(self, long long items, long long size)
     cdef int _use(self, long long items, long long size) except -1
     cpdef bint has_credit(self) noexcept
-    @cython.locals(connection=Sender)
     cpdef int pour(self) except -1
     cpdef object send_item(self, object item)
-    @cython.locals(size="long long")
     cdef object _send(self, object item)
 
 
@@ -38,17 +32,15 @@ cdef class Inflow:
     cdef Lock _counting
 
     cpdef object arrived(self, object item, Py_ssize_t size)
-    @cython.locals(pulse=Call)
     cpdef object beat(self)
     cpdef bint tells(self, object function) except -1
-    @cython.locals(pulse=Call)
     cdef object _next(self)
     cdef double _until(self) except -1
     cpdef object late(self)
     cpdef object close(self)
-    @cython.locals(taken="long long", taken_size="long long")
     cpdef object take(self)
 
 
 cdef class Stream(Inflow):
     cpdef object ended(self, object error)
+    cpdef object close(self)

@@ -1,5 +1,4 @@
-# The C types of _kinds.py.
-from fastsock.rmi._numbers cimport *
+# What other compiled modules may know of _kinds.pyx.
 
 cdef dict LATER
 cdef dict BUILTIN

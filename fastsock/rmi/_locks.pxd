@@ -1,4 +1,4 @@
-# The C types of _locks.py.
+# What other compiled modules may know of _locks.pyx.
 cimport cython
 
 cdef extern from *:

@@ -1,10 +1,11 @@
-# The memo of _interpreted.py in C: a table of identities, open addressing, at most half full.
+# The memo: a value, by its identity, to its number. It holds the value, so that its identity is not given away. A table
+# with open addressing, at most half full.
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
 
-from fastsock.rmi._numbers cimport NEW
+from fastsock.rmi._format cimport NEW
 
 
 cdef enum:

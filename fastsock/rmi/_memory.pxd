@@ -1,4 +1,4 @@
-# In C what _interpreted.py does to memory.
+# What the codec does to memory, and to objects that it knows from within.
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_Calloc, PyMem_Free

@@ -1,11 +1,8 @@
-# The C types of _messages.py.
-cimport cython
+# What other compiled modules may know of _messages.pyx.
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from fastsock.core.binding._carrier cimport CARRIER_PATIENT, carrier_send
 
-from fastsock.core.binding._carrier cimport CARRIER_PATIENT, carrier_send, is_carrier
-from fastsock.rmi._memory cimport copy_in, load_u32, load_u64, store_32, store_64
-from fastsock.rmi._receiving cimport from_carrier
 
 cdef enum:
     HEAD_BYTES = 12
@@ -45,28 +42,17 @@ cdef class Connection:
     cdef unsigned long long _length
     cdef unsigned int _count
 
-    @cython.locals(message=Pickled)
     cpdef object exchange(self, object request)
-    @cython.locals(found=Pickled)
     cpdef Pickled pickled(self, object value)
-    @cython.locals(parts=list)
     cpdef object send_pickled(self, Pickled message)
-    @cython.locals(size=Py_ssize_t, scratch=bytearray, words="unsigned char *", sent=Py_ssize_t)
     cdef int _send_small(self, bytes data) except -1
-    @cython.locals(size="unsigned long long", words="unsigned char *", head=bytearray, at=Py_ssize_t)
     cdef object _send_large(self, list parts, list buffers)
     cpdef tuple receive(self)
-    @cython.locals(at=Py_ssize_t, words="unsigned char *")
     cdef int _read_head(self) except -1
-    @cython.locals(at=Py_ssize_t)
     cdef object _read_length(self)
-    @cython.locals(at=Py_ssize_t)
     cdef object _read(self, unsigned long long size)
-    @cython.locals(rest=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t _take(self, Py_ssize_t size) except -1
-    @cython.locals(have=Py_ssize_t, whole=Py_ssize_t, memory=bytearray)
     cdef bytearray _fresh(self, unsigned long long size)
-    @cython.locals(got=Py_ssize_t)
     cdef Py_ssize_t _receive(self, bytearray memory, object view, Py_ssize_t at) except -1
 
 

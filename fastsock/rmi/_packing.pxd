@@ -1,8 +1,6 @@
-# The C types of _packing.py.
+# What other compiled modules may know of _packing.pyx.
 cimport cython
-from fastsock.rmi._memory cimport store_64
-from fastsock.rmi._numbers cimport *
-from fastsock.rmi._packing_objects cimport ObjectPacker, Outgoing
+from fastsock.rmi._packing_objects cimport ObjectPacker
 from fastsock.rmi._packing_values cimport Writer
 
 
@@ -17,5 +15,4 @@ cdef class Packer(ObjectPacker):
     cpdef finish(self)
     cpdef pack_frame(self, Py_ssize_t reserved, object values)
     cpdef close(self)
-    @cython.locals(outgoing=Outgoing, place=Py_ssize_t)
     cpdef abandon(self)

@@ -1,11 +1,6 @@
-# The C types of _packing_objects.py.
+# What other compiled modules may know of _packing_objects.pyx.
 cimport cython
-from fastsock.rmi._kinds cimport BUILTIN
-from fastsock.rmi._memo cimport memo_get
-from fastsock.rmi._memory cimport plain_tuple, store_32, store_64
-from fastsock.rmi._numbers cimport *
 from fastsock.rmi._packing_special cimport SpecialPacker
-from fastsock.rmi._packing_values cimport ValuePacker
 
 
 @cython.final
@@ -27,18 +22,14 @@ cdef class ObjectPacker(SpecialPacker):
     cdef dict plans, places
 
     cdef int write_other(self, object value, object kind) except -1
-    @cython.locals(place=Py_ssize_t)
     cdef int write_object(self, object value, Outgoing known) except -1
     cdef int _keep(self, object value, Py_ssize_t place) except -1
-    @cython.locals(kind=int, before=Py_ssize_t)
     cdef int write_instance(self, object value, Outgoing known) except -1
     cdef int write_filled(self, object value, Outgoing known) except -1
     cdef int write_made_of(self, object value, Outgoing known) except -1
     cdef int write_made(self, object value) except -1
-    @cython.locals(outgoing=Outgoing)
     cdef int _forget_classes(self) except -1
     cdef int _announce(self, Outgoing known) except -1
-    @cython.locals(began=Py_ssize_t, known=Outgoing)
     cdef int _describe(self) except -1
     cdef int write_exception(self, object value, object kind) except -1
     cdef int write_reduced(self, object value) except -1

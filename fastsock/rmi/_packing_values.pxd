@@ -1,12 +1,7 @@
-# The C types of _packing_values.py.
-cimport cython
-from cpython.tuple cimport PyTuple_GET_SIZE as tuple_size
+# What other compiled modules may know of _packing_values.pyx.
 from libc.stdint cimport int64_t
-
-from fastsock.rmi._kinds cimport UNCOUNTED
-from fastsock.rmi._memo cimport Memo, free_memo, memo_clear, memo_get, memo_set, new_memo
-from fastsock.rmi._memory cimport copy_in, copy_utf8, is_shared, word_of, move_up, store_16, store_32, store_64, store_double, utf8_size
-from fastsock.rmi._numbers cimport *
+from fastsock.rmi._memo cimport Memo
+from fastsock.rmi._memory cimport word_of
 
 
 cdef class ValuePacker
@@ -39,35 +34,27 @@ cdef class ValuePacker:
     cdef int enter(self) except -1
     cdef void leave(self) noexcept
     cdef bint is_memorable(self, object value) noexcept
-    @cython.locals(number=Py_ssize_t)
     cdef bint was_written(self, object value) except -1
     cdef bint is_again(self, object value) except -1
     cdef int remember(self, object value) except -1
     cdef int remember_open(self, object value) except -1
-    @cython.locals(number=Py_ssize_t)
     cdef int end_tuple(self, object value, Py_ssize_t before) except -1
     cdef int write(self, object value) except -1
     cdef int put_float(self, double value) except -1
     cdef int write_late(self, object value, object kind) except -1
-    @cython.locals(size=Py_ssize_t)
     cdef int write_int(self, object value) except -1
     cdef void put_int(self, int64_t number) noexcept
-    @cython.locals(size=Py_ssize_t)
     cdef int write_str(self, object value) except -1
     cdef void put_str(self, Py_ssize_t size) noexcept
     cdef int write_list(self, object values) except -1
-    @cython.locals(count=Py_ssize_t, before=Py_ssize_t)
     cdef int write_tuple(self, object values) except -1
     cdef int put_tuple(self, tuple values, Py_ssize_t count) except -1
     cdef int put_tuple_of(self, Py_ssize_t count) except -1
-    @cython.locals(count=Py_ssize_t)
     cdef int put_list(self, list values) except -1
-    @cython.locals(count=Py_ssize_t)
     cdef int put_dict(self, dict values) except -1
     cdef int write_dict(self, object values) except -1
     cdef int write_fields(self, object value, Py_ssize_t number, tuple fields) except -1
     cdef void put_class(self, Py_ssize_t number) noexcept
-    @cython.locals(size=Py_ssize_t)
     cdef int write_bytes(self, object value) except -1
     cdef int write_other(self, object value, object kind) except -1
 

@@ -1,11 +1,9 @@
-# The C types of _receiving.py.
-cimport cython
+# What other compiled modules may know of _receiving.pyx.
 from cpython.bytearray cimport PyByteArray_AS_STRING
-
-from fastsock.core.binding._carrier cimport carrier_await, carrier_receive, is_carrier
-from fastsock.rmi._frames cimport HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
+from fastsock.core.binding._carrier cimport carrier_await, carrier_receive
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._unpacking cimport Unpacker
+
 
 cdef extern from "Python.h":
     Py_buffer *PyMemoryView_GET_BUFFER(object)
@@ -50,31 +48,20 @@ cdef class Receiver:
     cdef Py_ssize_t _filled
     cdef unsigned int _segment
 
-    @cython.locals(at=Py_ssize_t, memory=bytearray)
     cdef bint _read_frame(self, double deadline) except -1
-    @cython.locals(have=Py_ssize_t)
     cdef bint _shows_the_rest(self) except -1
-    @cython.locals(rest=Py_ssize_t, got=Py_ssize_t)
-    @cython.locals(have=Py_ssize_t)
     cdef bint _shows_the_rest(self) except -1
     cdef bint _fill(self, double deadline) except -1
     cdef Py_ssize_t _received(self, Py_ssize_t got, double deadline) except -2
-    @cython.locals(got=Py_ssize_t)
     cdef Py_ssize_t _receive_into(self, object view, double deadline) except -2
-    @cython.locals(left=double)
     cdef Py_ssize_t _receive_until(self, object view, double deadline) except -2
-    @cython.locals(have=Py_ssize_t, got=Py_ssize_t, memory=bytearray)
     cdef bint _read_large(self, double deadline) except -1
-    @cython.locals(at=Py_ssize_t, size=Py_ssize_t, have=Py_ssize_t, got=Py_ssize_t)
     cdef bint _read_segments(self, double deadline) except -1
-    @cython.locals(rest=Py_ssize_t)
     cdef int _take(self, Py_ssize_t at, Py_ssize_t have) except -1
     cdef object _body(self)
     cdef Unpacker _begin(self)
     cdef int _taken(self) except -1
-    @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t frame_bytes(self) except -1
     cdef bint has_bytes(self) except -1
     cpdef bint has_more(self) except -1
-    @cython.locals(at=Py_ssize_t, have=Py_ssize_t, memory=bytearray)
     cdef bint is_whole(self, int kind, unsigned int number) noexcept

@@ -1,9 +1,7 @@
-# The C types of _records.py.
+# What other compiled modules may know of _records.pyx.
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-
-from fastsock.rmi._locks cimport order
 
 
 @cython.final

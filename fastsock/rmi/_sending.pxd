@@ -1,9 +1,8 @@
-# The C types of _sending.py.
-cimport cython
-
-from fastsock.core.binding._carrier cimport CARRIER_PATIENT, CARRIER_POLLED, CARRIER_UNPOLLED, carrier_send, carrier_send_parts
+# What other compiled modules may know of _sending.pyx.
+from fastsock.core.binding._carrier cimport (
+    CARRIER_PATIENT, CARRIER_POLLED, CARRIER_UNPOLLED, carrier_send, carrier_send_parts,
+)
 from fastsock.core.binding.system cimport fs_parts, fs_parts_of, iovec
-from fastsock.rmi._frames cimport HEADER_BYTES, put_header
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
 from fastsock.rmi._records cimport Call
@@ -40,25 +39,18 @@ cdef class Sender(Receiver):
     cdef object _send, _send_gather
     cdef list _unsent
 
-    @cython.locals(packer=Packer)
     cpdef Py_ssize_t send_plain(self, int kind, int flags, unsigned int number, unsigned int object_number,
                                 unsigned int method, object values) except -1
-    @cython.locals(packer=Packer)
     cpdef Py_ssize_t send_value(self, int kind, unsigned int number, object value) except -1
     cdef int _abandon(self) except -1
-    @cython.locals(length=Py_ssize_t, count=Py_ssize_t, sent=Py_ssize_t, packer=Packer)
     cdef Py_ssize_t _send_frame(self, int kind, int flags, unsigned int number, unsigned int object_number,
                                 unsigned int method) except -1
     cdef Py_ssize_t _send_scratch(self, Py_ssize_t length) except -1
     cdef Py_ssize_t _send_parts(self, list parts) except -1
-    @cython.locals(total=Py_ssize_t, packer=Packer)
     cdef Py_ssize_t _send_with_segments(self, Py_ssize_t length) except -1
-    @cython.locals(pending=list, sent=Py_ssize_t)
     cdef object _push(self, object parts)
-    @cython.locals(pending=list, gone=Py_ssize_t, left=Py_ssize_t)
     cdef int _take_off(self, Py_ssize_t sent) except -1
     cpdef bint send_unsent(self) except -1
-    @cython.locals(received=cython.ulonglong)
     cdef int _await_room(self) except -1
     cpdef object cannot_send(self, object error)
     cpdef object receive_what_came(self, unsigned long long most=*)

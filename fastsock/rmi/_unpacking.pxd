@@ -1,7 +1,5 @@
-# The C types of _unpacking.py.
+# What other compiled modules may know of _unpacking.pyx.
 cimport cython
-from fastsock.rmi._memory cimport memory_of, memory_within
-from fastsock.rmi._numbers cimport *
 from fastsock.rmi._unpacking_objects cimport ObjectUnpacker
 
 
@@ -14,10 +12,8 @@ cdef class Unpacker(ObjectUnpacker):
     cpdef begin(self, object body, object segments=*)
     cpdef begin_within(self, bytearray memory, Py_ssize_t at, Py_ssize_t size, object segments=*)
     cdef int _start(self) except -1
-    @cython.locals(flags=int)
     cdef int _begin(self, object segments) except -1
     cpdef unpack(self)
-    @cython.locals(values=list)
     cpdef list unpack_frame(self, object body, object segments=*)
     cpdef bint has_more(self) noexcept
     cpdef end(self)

@@ -1,13 +1,9 @@
-# The C types of _unpacking_values.py.
-cimport cython
+# What other compiled modules may know of _unpacking_values.pyx.
 from cpython.mem cimport PyMem_Calloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport uint64_t
-
-from fastsock.rmi._memory cimport CODEC_KEYS, free_keys, known_key, load_double, load_i16, load_i32, load_i64, load_u16, load_u32, load_u64, new_keys, text_at
-from fastsock.rmi._numbers cimport *
+from fastsock.rmi._memory cimport CODEC_KEYS, known_key
 
 
 cdef class ValueUnpacker:
@@ -20,34 +16,24 @@ cdef class ValueUnpacker:
 
     cdef int _short(self) except -1
     cdef int need(self, Py_ssize_t size) except -1
-    @cython.locals(at=Py_ssize_t)
     cdef bytes take(self, Py_ssize_t size)
-    @cython.locals(length=int, word=uint64_t)
     cdef Py_ssize_t read_length(self) except -1
-    @cython.locals(count=Py_ssize_t)
     cdef Py_ssize_t read_count(self, Py_ssize_t each) except -1
     cdef int enter(self) except -1
     cdef void leave(self) noexcept
     cdef int fail(self, object error) except -1
     cdef object take_segment(self, int kind)
-    @cython.locals(at=Py_ssize_t, tag=int)
     cdef object read(self)
     cdef object read_tagged(self, int tag)
     cdef object number(self, object value)
     cdef Py_ssize_t take_place(self) except? -1
     cdef object put_in_place(self, Py_ssize_t place, object value)
-    @cython.locals(at=Py_ssize_t)
     cdef object read_text(self, Py_ssize_t size)
-    @cython.locals(number=Py_ssize_t)
     cdef object read_again(self)
     cdef object read_tuple(self, Py_ssize_t count)
-    @cython.locals(values=list)
     cdef object read_list(self, Py_ssize_t count)
-    @cython.locals(values=dict)
     cdef object read_dict(self, Py_ssize_t count)
-    @cython.locals(values=set)
     cdef object read_set(self, Py_ssize_t count)
-    @cython.locals(items=list)
     cdef object read_frozenset(self, Py_ssize_t count)
     cdef object read_object(self, Py_ssize_t number)
     cdef object read_other(self, int tag)

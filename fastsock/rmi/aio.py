@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from ..patching import polling
 from ..system.genuine import genuine
 from . import proxy as proxies
-from ._connection import FOR_EVER, Method, Target
+from ._connection import Method, Target
+from ._receiving import FOR_EVER
 from ._records import Call
 from .awaiting import Waiting
 from .connecting import Options, described_by, dial, named

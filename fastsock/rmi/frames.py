@@ -11,12 +11,12 @@
 
 The body is packed values, then the length of each segment (8 bytes each). A segment is the memory of one large buffer;
 it follows the body. The flags say which values stand before the arguments.
+`_frames.pxd` has the numbers that compiled code needs; a test compares them.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
 HEADER_BYTES = 16
 HEADER = Struct("<IBBHIHH")
@@ -56,27 +56,3 @@ WINDOW_BYTES = 4 << 20
 
 MOST_BODY = 0xFFFFFFFF
 DEFAULT_FRAME_LIMIT = 1 << 30
-
-_U16, _U32 = Struct("<H"), Struct("<I")
-
-
-def put_header(
-    packer: Any, length: int, kind: int, flags: int, segments: int, number: int, object_number: int, method: int
-) -> None:
-    """Writes the header of the frame that a packer holds. `_frames.pxd` has the same in C."""
-    HEADER.pack_into(packer.data, 0, length, kind, flags, segments, number, object_number, method)
-
-
-def word_16(memory: bytearray, at: int) -> int:
-    """A field of two bytes. `_frames.pxd` has the same in C."""
-    return int(_U16.unpack_from(memory, at)[0])
-
-
-def word_32(memory: bytearray, at: int) -> int:
-    """A field of four bytes. `_frames.pxd` has the same in C."""
-    return int(_U32.unpack_from(memory, at)[0])
-
-
-def byte_at(memory: bytearray, at: int) -> int:
-    """A field of one byte. `_frames.pxd` has the same in C."""
-    return memory[at]

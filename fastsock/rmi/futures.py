@@ -16,7 +16,8 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from ..system.genuine import genuine
 from . import proxy as proxies
 from ._batching import Calls, Recorder, recording_of
-from ._connection import FOR_EVER, Connection, Method
+from ._connection import Connection, Method
+from ._receiving import FOR_EVER
 from ._records import Call, current
 from .errors import CallTimeout, UnknownMethod
 from .frames import BATCH, CALL, FREE, LASTING, ONEWAY

@@ -1,6 +1,6 @@
 """Feeds the unpacker frames that were changed at random: it may raise BadFrame or LimitExceeded, and nothing else.
 
-    python -m tests.rmi.fuzz_codec [--seconds 60] [--seed N] [--form compiled]
+    python -m tests.rmi.fuzz_codec [--seconds 60] [--seed N]
     python -m tests.rmi.fuzz_codec --libfuzzer [ARGUMENTS]      with atheris, where it is installed
 
 What a frame makes is packed again where it can be, so that both ends are driven. A failure prints the body.
@@ -32,9 +32,8 @@ from typing import Any
 
 import numpy
 
-from fastsock.rmi import _format as tags
 from fastsock.rmi.errors import NotPackable, RmiError, VersionMismatch
-from tests.rmi.codecs import FORMS, Way
+from tests.rmi.codecs import Way, codec, tags
 from tests.rmi.test_codec import (
     Colour,
     Defined,
@@ -57,7 +56,7 @@ Frame = tuple[bytes, list[Any]]
 
 @cache
 def samples() -> list[Frame]:
-    """Frames that hold every form."""
+    """Frames that hold every codec."""
     table = class_table(cache=True)
     shared: list[Any] = [1]
     ring: tuple[Any, ...] = (shared, [])
@@ -95,12 +94,12 @@ def samples() -> list[Frame]:
             numpy.ma.array([1, 2], mask=[0, 1]), numpy.rec.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
         ),
     ]  # fmt: skip
-    return [Way(FORMS["interpreted"], FORMS["interpreted"], table).pack(*values) for values in sent]
+    return [Way(table).pack(*values) for values in sent]
 
 
-def feed(form: Any, body: bytes, segments: Sequence[Any]) -> Any:
+def feed(body: bytes, segments: Sequence[Any]) -> Any:
     """Unpacks what may be anything. Gives the values, or None where it was refused."""
-    unpacker = form.Unpacker(class_table(cache=True))
+    unpacker = codec.Unpacker(class_table(cache=True))
     try:
         values = unpacker.unpack_frame(body, segments)
     except ALLOWED as error:
@@ -144,24 +143,24 @@ TAGS = [
 TAGS += [0, 1, 5, 0x3F, 0x80, 0x81, 0xA0, 0xA1, 0xB0, 0xB1, 0xC0, 0xC1, 0xE0, 0xE1, 0xFF, 0xFD, 0xFE]
 
 
-def once(rng: random.Random, form: Any) -> None:
+def once(rng: random.Random) -> None:
     """One changed frame."""
     body, segments = rng.choice(samples())
     body = mutate(rng, body)
     if rng.random() < 0.2:
         segments = segments[: rng.randrange(len(segments) + 1)]
     try:
-        values = feed(form, body, segments)
+        values = feed(body, segments)
         if values is not None:
-            again(form, values)
+            again(values)
     except BaseException:
         print(f"failed: {body!r}", file=sys.stderr, flush=True)
         raise
 
 
-def again(form: Any, values: list[Any]) -> None:
+def again(values: list[Any]) -> None:
     """Packs what came out: it can be packed unless its parts are of the wrong class for their holder."""
-    packer = form.Packer(class_table(cache=True))
+    packer = codec.Packer(class_table(cache=True))
     try:
         packer.pack_frame(16, values)
     except (RmiError, TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError):
@@ -172,21 +171,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=time.time_ns())
-    parser.add_argument("--form", choices=sorted(FORMS), default=sorted(FORMS)[0])
     parser.add_argument("--libfuzzer", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    form = FORMS[options.form]
     if options.libfuzzer is not None:
         import atheris  # type: ignore[import-not-found]
 
-        atheris.Setup([sys.argv[0], *options.libfuzzer], lambda data: feed(form, data, [bytes(5000)]))
+        atheris.Setup([sys.argv[0], *options.libfuzzer], lambda data: feed(data, [bytes(5000)]))
         atheris.Fuzz()
     rng = random.Random(options.seed)
-    print(f"{options.form}, seed {options.seed}", flush=True)
+    print(f"seed {options.seed}", flush=True)
     end = time.monotonic() + options.seconds
     count = 0
     while time.monotonic() < end:
-        once(rng, form)
+        once(rng)
         count += 1
     print(f"{count} frames")
 

@@ -1,4 +1,4 @@
-"""What is packed comes back as itself: value, exact type, identity. Both forms of the codec, both ways."""
+"""What is packed comes back as itself: value, exact type, identity."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import enum
 import functools
 import math
 import pathlib
-import re
-import sys
 import zoneinfo
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -24,11 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from fastsock.rmi import values
+from fastsock.rmi import frames, values
 from fastsock.rmi.errors import LimitExceeded, NotPackable, VersionMismatch
-from tests.rmi.codecs import FORMS, HEADER, Way, run_by_python
-
-WAYS = [(packs, unpacks) for packs in FORMS for unpacks in FORMS]
+from tests.rmi.codecs import HEADER, Way, codec, numbers_of
 
 
 @dataclasses.dataclass
@@ -109,10 +105,9 @@ def class_table(**options: Any) -> values.ClassTable:
     return table
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: "-".join(way))
-def way(request):
-    packs, unpacks = request.param
-    return Way(FORMS[packs], FORMS[unpacks], class_table())
+@pytest.fixture
+def way():
+    return Way(class_table())
 
 
 def same(sent: Any, got: Any) -> bool:
@@ -246,21 +241,11 @@ def containers(inner: Any) -> Any:
 anything = st.recursive(atoms, containers, max_leaves=25)
 
 
-@pytest.mark.parametrize("forms", WAYS, ids="-".join)
 @given(sent=anything)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_any_value_comes_back_as_itself(forms, sent):
-    packs, unpacks = forms
-    got = Way(FORMS[packs], FORMS[unpacks], class_table()).carry(sent)
+def test_any_value_comes_back_as_itself(sent):
+    got = Way(class_table()).carry(sent)
     assert same(sent, got), (sent, got)
-
-
-@given(sent=st.lists(anything, max_size=5))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_both_forms_write_the_same_bytes(sent):
-    table = class_table()
-    bodies = {bytes(Way(form, form, table).pack(*sent)[0]) for form in FORMS.values()}
-    assert len(bodies) == 1
 
 
 def test_values_without_a_strategy(way):
@@ -399,15 +384,14 @@ def test_any_graph_comes_back_with_its_shape(edges, kinds):
         return type(node).__name__, [shape(item, seen) for item in items_of(node)]
 
     table = class_table()
-    for packs, unpacks in WAYS:
-        got = Way(FORMS[packs], FORMS[unpacks], table).carry(nodes)
-        assert shape(nodes, {}) == shape(got, {})
+    got = Way(table).carry(nodes)
+    assert shape(nodes, {}) == shape(got, {})
 
 
 def test_a_cycle_through_a_pack_function_is_refused(way):
     table = values.ClassTable()
     table.add(values.describe(Money, pack=lambda it: [it], unpack=lambda state: Money(1, "x")))
-    packer = FORMS["interpreted"].Packer(table)
+    packer = codec.Packer(table)
     packer.start()
     with pytest.raises(NotPackable, match="Money holds itself"):
         packer.pack(Money(1, "x"))
@@ -417,7 +401,7 @@ def test_a_function_of_a_class_cannot_use_the_codec_that_calls_it(way):
     table = values.ClassTable()
     uses: list[Any] = []
     table.add(values.describe(Money, pack=lambda it: uses[0](), unpack=lambda state: uses[1]()))
-    one_way = Way(way.unpacks, way.unpacks, table)
+    one_way = Way(table)
     uses[:] = [lambda: one_way.packer.start(), None]
     with pytest.raises(RuntimeError, match="a pack function used"):
         one_way.pack(Money(1, "x"))
@@ -515,12 +499,11 @@ def test_refused_with_the_line_to_write(way, value, line):
 
 
 def test_pickle_only_by_trust_at_both_ends():
-    for form in FORMS.values():
-        trusted = Way(form, form, class_table(), trust_pickle=True)
-        assert trusted.carry(Subclassed(a=1)) == {"a": 1}
-        body, _ = trusted.pack(Subclassed())
-        with pytest.raises(ConnectionError, match="only trust"):
-            Way(form, form, class_table()).unpack(body)
+    trusted = Way(class_table(), trust_pickle=True)
+    assert trusted.carry(Subclassed(a=1)) == {"a": 1}
+    body, _ = trusted.pack(Subclassed())
+    with pytest.raises(ConnectionError, match="only trust"):
+        Way(class_table()).unpack(body)
 
 
 def test_depth(way):
@@ -537,12 +520,11 @@ def test_a_container_that_changes_while_it_is_packed(way):
     items: list[Any] = [1]
     table = values.ClassTable()
     table.add(values.describe(Money, pack=lambda it: items.append(1), unpack=lambda state: None))
-    for form in FORMS.values():
-        items[:] = [Money(1, "x"), 2]
-        packer = form.Packer(table)
-        packer.start()
-        with pytest.raises(RuntimeError, match="changed"):
-            packer.pack(items)
+    items[:] = [Money(1, "x"), 2]
+    packer = codec.Packer(table)
+    packer.start()
+    with pytest.raises(RuntimeError, match="changed"):
+        packer.pack(items)
 
 
 # Classes, once a connection
@@ -570,10 +552,9 @@ def test_an_abandoned_frame_announces_nothing(way):
 
 
 @pytest.mark.parametrize("without", ["class-number", "array-memory", "early-detection", "cache"])
-@pytest.mark.parametrize("form", FORMS)
-def test_each_optimization_can_be_left_out(form, without):
+def test_each_optimization_can_be_left_out(without):
     table = class_table(cache=True)
-    way = Way(FORMS[form], FORMS[form], table, without={without})
+    way = Way(table, without={without})
     frozen = Frozen(1)
     sent = [Point(1, Frozen("a")), frozen, frozen, numpy.zeros(5000), {"a": (1, 2.5, None)}]
     for _ in range(2):
@@ -600,7 +581,7 @@ def test_other_fields_are_a_mismatch_before_anything_is_built(way):
     ours = class_table()
     ours.by_name["Point"] = ours.by_class[Point] = values.describe(Point, name="Point")
     ours.add(values.describe(Money, pack=lambda it: None, unpack=build, name="Money"))
-    mixed = Way(FORMS["interpreted"], way.unpacks, theirs, receiving=ours)
+    mixed = Way(theirs, receiving=ours)
     body, segments = mixed.pack(REGISTERED[0](1, 2), Money(1, "EUR"), Named("a", 1))
     with pytest.raises(VersionMismatch, match=r"'Point'.*only the peer's has y.*only this end's has z"):
         mixed.unpack(body, segments)
@@ -612,7 +593,7 @@ def test_other_fields_are_a_mismatch_before_anything_is_built(way):
 
 
 def test_an_unknown_class_is_a_mismatch_and_imports_nothing(way):
-    mixed = Way(FORMS["interpreted"], way.unpacks, class_table(), receiving=values.ClassTable())
+    mixed = Way(class_table(), receiving=values.ClassTable())
     with pytest.raises(VersionMismatch, match="'Point', and no class is registered"):
         mixed.carry(Point(1, 2))
     assert mixed.carry((1, 2)) == (1, 2)
@@ -646,7 +627,7 @@ def test_migrate(way):
     ours.add(values.describe(New, name="It", version=4, migrate=migrate))
     theirs.add(values.describe(OldColour, name="Colour"))
     ours.add(values.describe(NewColour, name="Colour", migrate=lambda state, version: {"RED": "CRIMSON"}[state]))
-    mixed = Way(FORMS["interpreted"], way.unpacks, theirs, receiving=ours)
+    mixed = Way(theirs, receiving=ours)
     sent = Old("n", 5)
     one, two, colour = mixed.carry([sent, sent, OldColour.RED])
     assert one == New("n", [5]) and one is two and seen == [3] and colour is NewColour.CRIMSON
@@ -658,7 +639,7 @@ def test_an_error_of_an_unpack_function_leaves_the_connection_good(way):
 
     table = class_table(cache=True)
     table.add(values.describe(Money, pack=lambda it: it.units, unpack=refuse))
-    one_way = Way(FORMS["interpreted"], way.unpacks, table)
+    one_way = Way(table)
     frozen, holder = Frozen("kept"), Frozen(Money(1, "x"))
     with pytest.raises(ZeroDivisionError):
         one_way.carry([Money(1, "x"), frozen, Point(1, 2), [Money(2, "x")]])
@@ -674,7 +655,7 @@ def test_an_error_of_an_unpack_function_leaves_the_connection_good(way):
 
 
 def test_a_cached_value_goes_as_its_number(way):
-    cached = Way(FORMS["interpreted"], way.unpacks, class_table(cache=True))
+    cached = Way(class_table(cache=True))
     frozen = Frozen("a long text that is not sent twice")
     first, _ = cached.pack(frozen)
     second, _ = cached.pack([frozen, Frozen("b")])
@@ -685,7 +666,7 @@ def test_a_cached_value_goes_as_its_number(way):
 
 
 def test_an_abandoned_frame_caches_nothing(way):
-    cached = Way(FORMS["interpreted"], way.unpacks, class_table(cache=True))
+    cached = Way(class_table(cache=True))
     frozen = Frozen("text")
     cached.packer.start()
     cached.packer.pack(frozen)
@@ -694,7 +675,7 @@ def test_an_abandoned_frame_caches_nothing(way):
 
 
 def test_more_cached_values_than_places(way):
-    cached = Way(FORMS["interpreted"], way.unpacks, class_table(cache=True))
+    cached = Way(class_table(cache=True))
     all_of_them = [Frozen(number) for number in range(5000)]
     assert cached.carry(all_of_them) == all_of_them
     assert cached.carry(all_of_them[::-1]) == all_of_them[::-1]
@@ -724,7 +705,7 @@ class Table:
 
 
 def test_references(way):
-    both = Way(FORMS["interpreted"], way.unpacks, class_table(), references=Table())
+    both = Way(class_table(), references=Table())
     exposed = Exposed()
     assert both.carry([1, exposed])[1] is exposed
 
@@ -759,16 +740,8 @@ def test_frame_in_one_call(way):
     assert b"Point" in way.pack(Point(1, 2))[0]
 
 
-def test_the_compiled_numbers_are_those_of_the_text():
-    import fastsock.rmi._format as numbers
-
-    text = (pathlib.Path(numbers.__file__).parent / "_numbers.pxd").read_text()
-    compiled = dict(re.findall(r"^    ([A-Z_0-9]+) = (-?\w+)$", text, re.MULTILINE))
-    told = {name: value for name, value in {**vars(values), **vars(numbers)}.items() if name in compiled}
-    assert {name: int(value, 0) for name, value in compiled.items()} == told and len(told) > 60
-
-
-def test_the_text_runs_where_there_is_no_cython(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cython", None)  # an import of it fails
-    alone = run_by_python()
-    assert Way(alone, alone, class_table()).carry([Point(1, "x")]) == [Point(1, "x")]
+@pytest.mark.parametrize(("header", "module"), [("_format.pxd", values), ("_frames.pxd", frames)])
+def test_compiled_numbers_are_those_of_python(header, module):
+    compiled = numbers_of(header)
+    told = {name: value for name, value in vars(module).items() if name in compiled}
+    assert {name: compiled[name] for name in told} == told and len(told) >= 7

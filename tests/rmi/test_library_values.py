@@ -18,14 +18,13 @@ import pytest
 from fastsock import rmi
 from fastsock.rmi import unregistered, values
 from fastsock.rmi.errors import NotPackable, VersionMismatch
-from tests.rmi.codecs import FORMS, Way
+from tests.rmi.codecs import Way, codec
 from tests.rmi.fuzz_codec import FAULTS, mutate
 
 
-@pytest.fixture(params=FORMS)
-def way(request, no_pickle):
-    form = FORMS[request.param]
-    return Way(form, form, values.ClassTable())
+@pytest.fixture
+def way(no_pickle):
+    return Way(values.ClassTable())
 
 
 @pytest.fixture
@@ -289,23 +288,22 @@ def test_flat_arrays_of_arrow_are_not_copied(way, pyarrow):
     assert numpy.shares_memory(chunk.to_numpy(), numpy.frombuffer(segments[0], "u1"))
 
 
-def forged(form: Any, value: Any, change: Any) -> Any:
+def forged(value: Any, change: Any) -> Any:
     """What an end says that packs a value otherwise."""
     table = values.ClassTable()
-    packer = form.Packer(table)
+    packer = codec.Packer(table)
     packer.pack_frame(0, [value])  # the library has registered its classes
     known = table.by_class[type(value)]
     honest = known.pack
     known.pack = lambda value: change(honest(value))
-    packer = form.Packer(table)
+    packer = codec.Packer(table)
     frame, buffers = packer.pack_frame(0, [value])
-    way = Way(form, form, values.ClassTable())
+    way = Way(values.ClassTable())
     body = bytes(frame)
     return way.unpack(body, way.received(body, buffers))
 
 
 def test_offsets_that_lie(way, pyarrow):
-    form = FORMS["interpreted"] if way.unpacks is FORMS["interpreted"] else FORMS["compiled"]
     words = pyarrow.array(["ab", "cd"])
 
     def beyond(state: Any) -> Any:
@@ -333,7 +331,7 @@ def test_offsets_that_lie(way, pyarrow):
         lambda state: (state[0], 5),
     ):
         with pytest.raises(rmi.RmiError):
-            forged(form, words, change)
+            forged(words, change)
     nested = pyarrow.array([["ab"], ["c"]])
 
     def damaged(at: int) -> Any:
@@ -345,18 +343,18 @@ def test_offsets_that_lie(way, pyarrow):
 
         return change
 
-    _, (_, parts) = _pack_of(form, nested)
+    _, (_, parts) = _pack_of(nested)
     for at in range(sum(map(len, parts))):
         try:
-            (got,) = forged(form, nested, damaged(at))
+            (got,) = forged(nested, damaged(at))
         except rmi.RmiError:
             continue
         got.to_pylist()
 
 
-def _pack_of(form: Any, value: Any) -> Any:
+def _pack_of(value: Any) -> Any:
     table = values.ClassTable()
-    form.Packer(table).pack_frame(0, [value])
+    codec.Packer(table).pack_frame(0, [value])
     return table.by_class[type(value)].pack(value)
 
 
@@ -464,20 +462,20 @@ def test_a_library_registers_its_classes_when_they_are_met(way, installed):
     with pytest.raises(NotPackable, match="Money is not registered"):
         way.pack(Money(5))
     installed("register_money")
-    fresh = Way(way.unpacks, way.unpacks, values.ClassTable(), receiving=values.ClassTable())
+    fresh = Way(values.ClassTable(), receiving=values.ClassTable())
     body, _ = fresh.pack([Money(5)])
     assert fresh.unpack(body)[0][0].units == 5
     installed(None)
     with pytest.raises(VersionMismatch, match=r"bank is not imported here.*entry point of fastsock\.rmi\.values"):
-        way.unpacks.Unpacker(values.ClassTable()).unpack_frame(body)
+        codec.Unpacker(values.ClassTable()).unpack_frame(body)
     installed("register_without_the_bank")
     with pytest.raises(VersionMismatch, match=r"No module named 'bank'.*pip install bank"):
-        way.unpacks.Unpacker(values.ClassTable()).unpack_frame(body)
+        codec.Unpacker(values.ClassTable()).unpack_frame(body)
     with pytest.raises(NotPackable, match=r"No module named 'bank'"):
-        Way(way.unpacks, way.unpacks, values.ClassTable()).pack(Money(5))
+        Way(values.ClassTable()).pack(Money(5))
     installed("no_such_function")
     with pytest.raises(VersionMismatch, match="no_such_function, failed: AttributeError"):
-        way.unpacks.Unpacker(values.ClassTable()).unpack_frame(body)
+        codec.Unpacker(values.ClassTable()).unpack_frame(body)
 
 
 def test_what_a_program_registers_itself_comes_first(way, installed):
@@ -496,7 +494,7 @@ def test_a_receiver_without_the_library(way, monkeypatch, library):
     with pytest.raises(
         VersionMismatch, match=rf"the peer sent a {library}\..*install what is missing.*pip install {library}"
     ):
-        way.unpacks.Unpacker(values.ClassTable()).unpack_frame(body, segments)
+        codec.Unpacker(values.ClassTable()).unpack_frame(body, segments)
 
 
 def test_nothing_is_imported_before_it_is_met():
@@ -521,13 +519,13 @@ def test_changed_frames_end_in_an_error(way, request, library):
         "torch": lambda: [module.arange(6.0), module.zeros(3, dtype=module.bfloat16), module.Size([1, 2])],
     }[library]()
     table = way.packer.classes
-    bodies = [Way(way.unpacks, way.unpacks, table).pack(value) for value in sent]  # each describes its classes
+    bodies = [Way(table).pack(value) for value in sent]  # each describes its classes
     rng = random.Random(7)
     for _ in range(2000):
         body, segments = rng.choice(bodies)
         with contextlib.suppress(rmi.RmiError, *FAULTS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for value in way.unpacks.Unpacker(table).unpack_frame(mutate(rng, body), segments):
+            for value in codec.Unpacker(table).unpack_frame(mutate(rng, body), segments):
                 repr(value)
 
 

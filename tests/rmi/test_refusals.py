@@ -31,7 +31,7 @@ import pytest
 from fastsock import rmi
 from fastsock.rmi import values
 from fastsock.rmi.errors import NotPackable
-from tests.rmi.codecs import FORMS, Way
+from tests.rmi.codecs import Way
 
 
 class Plain:
@@ -178,10 +178,9 @@ FOLLOWED = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=FORMS)
-def way(request):
-    form = FORMS[request.param]
-    return Way(form, form, values.ClassTable())
+@pytest.fixture
+def way():
+    return Way(values.ClassTable())
 
 
 def close(value: Any) -> None:

@@ -46,15 +46,12 @@ from fastsock import rmi
 from fastsock.rmi import values
 from fastsock.rmi.errors import BadFrame, NotPackable, RemoteError, VersionMismatch
 from tests.helpers.drawing import each_of
-from tests.rmi.codecs import FORMS, Way
-
-WAYS = [(packs, unpacks) for packs in FORMS for unpacks in FORMS]
+from tests.rmi.codecs import Way, codec
 
 
-@pytest.fixture(params=WAYS, ids="-".join)
-def way(request):
-    packs, unpacks = request.param
-    return Way(FORMS[packs], FORMS[unpacks], values.ClassTable())
+@pytest.fixture
+def way():
+    return Way(values.ClassTable())
 
 
 # Classes of a program. None is registered.
@@ -512,12 +509,12 @@ def test_the_module_must_be_imported_already_at_the_receiver(way, tmp_path, monk
     body, segments = way.pack([module.Own([1])])
     assert way.unpack(body, segments) == [[[1]]]
     monkeypatch.delitem(sys.modules, module.__name__)
-    fresh = way.unpacks.Unpacker(values.ClassTable())
+    fresh = codec.Unpacker(values.ClassTable())
     with pytest.raises(VersionMismatch, match="a_module_of_the_sender is not imported here: import it"):
         fresh.unpack_frame(body, segments)
     assert module.__name__ not in sys.modules
     monkeypatch.setitem(sys.modules, module.__name__, types.ModuleType(module.__name__))
-    fresh = way.unpacks.Unpacker(values.ClassTable())
+    fresh = codec.Unpacker(values.ClassTable())
     with pytest.raises(VersionMismatch, match="has no such class here"):
         fresh.unpack_frame(body, segments)
 
@@ -533,7 +530,7 @@ def test_threads_meet_a_library_at_once(way):
 
     def carry(found: list[Any]) -> None:
         barrier.wait(30)
-        one_way = Way(way.unpacks, way.unpacks, table)
+        one_way = Way(table)
         found.append(one_way.carry([ipaddress.ip_address("::1"), re.compile("a")]))
 
     found: list[Any] = []
@@ -581,7 +578,7 @@ def test_both_ends_register_or_neither(way):
     table = values.ClassTable()
     table.add(values.describe(Twice, pack=list, unpack=Twice))
     with pytest.raises(VersionMismatch, match="is registered here, and the peer has not"):
-        way.unpacks.Unpacker(table).unpack_frame(body, segments)
+        codec.Unpacker(table).unpack_frame(body, segments)
 
 
 def body_of(module: str, path: str, kind: int, fields: tuple[str, ...], state: bytes) -> bytes:
@@ -596,7 +593,7 @@ def body_of(module: str, path: str, kind: int, fields: tuple[str, ...], state: b
 def forged(way: Way, module: str, path: str, kind: int, fields: tuple[str, ...], state: bytes) -> Any:
     """What such a body is made into."""
     body = body_of(module, path, kind, fields, state)
-    return way.unpacks.Unpacker(values.ClassTable()).unpack_frame(body)
+    return codec.Unpacker(values.ClassTable()).unpack_frame(body)
 
 
 PAIR_OF_LIST = b"\xa2\xb0\x40"  # (([], None))
@@ -641,7 +638,7 @@ def test_nothing_is_kept_of_the_names_that_a_stranger_sends(way):
     for number in range(100):
         body = body_of(f"package_{number}.module", "Class", values.FILLED, ("list",), PAIR_OF_LIST)
         with pytest.raises(VersionMismatch, match="is not imported here"):
-            way.unpacks.Unpacker(table).unpack_frame(body)
+            codec.Unpacker(table).unpack_frame(body)
     assert not (table.libraries or table.by_name or table.by_class) and set(sys.modules) == before
 
 

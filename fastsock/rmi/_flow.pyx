@@ -1,15 +1,11 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The two ends of a stream, as far as each item passes them: the credit of one, what has come to the other."""
-
-from __future__ import annotations
+cimport cython
+from fastsock.rmi._frames cimport ITEM, WINDOW, WINDOW_BYTES
+from fastsock.rmi._locks cimport order
+from fastsock.rmi._records cimport Call, new_call
 
 from collections import deque
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._locks import Lock
 from fastsock.rmi._records import current
@@ -18,19 +14,14 @@ from fastsock.rmi.frames import CLOSE, CREDIT
 from fastsock.rmi.interrupts import interrupted
 from fastsock.system.genuine import genuine
 
-if not cython.compiled:
-    from fastsock.rmi._interpreted import order
-    from fastsock.rmi._records import Call as new_call
-    from fastsock.rmi.frames import ITEM, WINDOW, WINDOW_BYTES
-
 _DONE = object()
 WAITING, LEFT, ENDED = 0, 1, 2
 
 
-class Outflow:
+cdef class Outflow:
     """The end that feeds a stream by a generator. It has credit for `items` and `size` bytes."""
 
-    def __init__(self, connection: Any, number: int, source: Any) -> None:
+    def __init__(self, connection, number, source):
         self.connection = connection
         self.number = number
         self.source = source
@@ -40,27 +31,27 @@ class Outflow:
         self.size = WINDOW_BYTES
         self._credit = Lock()
 
-    def credited(self, items: int, size: int) -> None:
+    cpdef object credited(self, long long items, long long size):
         """The reader has room for more."""
         self._use(-items, -size)
 
     @cython.final
-    def _use(self, items: int, size: int) -> None:
+    cdef int _use(self, long long items, long long size) except -1:
         self._credit.acquire()
         self.items -= items
         self.size -= size
         self._credit.release()
 
-    def has_credit(self) -> bool:
+    cpdef bint has_credit(self) noexcept:
         """Whether an item may go."""
         return self.items > 0 and self.size > 0
 
-    def pour(self) -> int:
+    cpdef int pour(self) except -1:
         """Sends items while there is credit. WAITING for more of it, LEFT by the reader, or ENDED by the generator.
 
         Raises what the generator raises, and what cannot be sent.
         """
-        connection = self.connection
+        cdef Sender connection = self.connection
         source = self.source
         while self.items > 0 and self.size > 0:
             if self.closed or connection.lost is not None:
@@ -73,12 +64,13 @@ class Outflow:
             self._send(item)
         return WAITING
 
-    def send_item(self, item: Any) -> None:
+    cpdef object send_item(self, object item):
         """Sends one item, and notes what credit it used."""
         self._send(item)
 
     @cython.final
-    def _send(self, item: Any) -> None:
+    cdef object _send(self, object item):
+        cdef long long size
         try:
             size = self.connection.send_value(ITEM, self.number, item)
         except LostPeer:  # the next look finds that
@@ -86,32 +78,33 @@ class Outflow:
         self._use(1, size)
 
 
-class Inflow:
+cdef class Inflow:
     """The end that reads a stream. deadline: when it must be over, 0 for never."""
 
-    def __init__(self, session: Any, number: int, method: Any, deadline: float = 0.0) -> None:
+    def __init__(self, session, number, method, deadline=0.0):
         self.deadline = deadline
         self.session = session
         self.connection = session.connection
         self.method = method
         self.number = number
-        self.items: deque[tuple[Any, int]] = deque()
+        self.items = deque()
         self.over = False
-        self.error: BaseException | None = None
-        self.told: Any = None  # of an event loop that reads it
-        self._pulses: list[Any] = []
+        self.error = None
+        self.told = None  # of an event loop that reads it
+        self._pulses = []
         self._taken = 0
         self._taken_size = 0
         self._counting = Lock()
 
-    def arrived(self, item: Any, size: int) -> None:
+    cpdef object arrived(self, object item, Py_ssize_t size):
         """An item came. The receiver calls it."""
         if not self.over:
             self.items.append((item, size))
             self.beat()
 
-    def beat(self) -> None:
+    cpdef object beat(self):
         """Those who wait look again."""
+        cdef Call pulse
         if self._pulses:
             for pulse in list(self._pulses):
                 self.connection.settle(pulse, None, False)
@@ -122,7 +115,7 @@ class Inflow:
             if told is not None:
                 told()
 
-    def tells(self, function: Any) -> bool:
+    cpdef bint tells(self, object function) except -1:
         """The receiver will call it, if it is not None, when something comes. Whether there is something already."""
         self._counting.acquire()
         before = self.told  # lives until nobody reads it any more
@@ -131,13 +124,14 @@ class Inflow:
         del before
         return self.over or len(self.items) > 0
 
-    def __iter__(self) -> Any:
+    def __iter__(self):
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self):
         return self._next()
 
-    def _next(self) -> Any:
+    cdef object _next(self):
+        cdef Call pulse
         while True:
             if self.items:
                 try:
@@ -161,14 +155,14 @@ class Inflow:
             finally:
                 self._pulses.remove(pulse)
 
-    def _until(self) -> float:
+    cdef double _until(self) except -1:
         """How long this thread waits: until the end of the stream's time, or of that of the call that runs here."""
         request = current.get()
         if request is None or not request.deadline or 0.0 < self.deadline < request.deadline:
             return self.deadline
-        return request.deadline  # type: ignore[no-any-return]
+        return request.deadline
 
-    def late(self) -> CallTimeout:
+    cpdef object late(self):
         """The error where nothing came in time. The stream ends where its own time is over."""
         told = f"{self.session.told(self.method)}: no item of the stream came in time"
         if not self.deadline or genuine.monotonic() < self.deadline:
@@ -176,12 +170,13 @@ class Inflow:
         self.close()
         return CallTimeout(f"{told}; it is closed")
 
-    def close(self) -> None:
+    cpdef object close(self):
         """Leaves the stream."""
         raise NotImplementedError
 
-    def take(self) -> Any:
+    cpdef object take(self):
         """The next item. Half of the window is given back at once. Raises IndexError."""
+        cdef long long taken, taken_size
         taken = taken_size = 0
         self._counting.acquire()
         try:
@@ -200,20 +195,20 @@ class Inflow:
         return item
 
 
-class Stream(Inflow):
+cdef class Stream(Inflow):
     """The end that reads a stream: an iterator. Leaving it early (close(), `with`, dropping it) closes the other."""
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"<stream of {self.session.told(self.method)}>"
 
-    def ended(self, error: BaseException | None) -> None:
+    cpdef object ended(self, object error):
         """No more will come. The receiver calls it."""
         self.error = error
         self.over = True
         order()  # who waits notes that, then looks whether it is over
         self.beat()
 
-    def close(self) -> None:
+    cpdef object close(self):
         """Leaves the stream: the generator at the other end is closed, and what came is dropped. Idempotent."""
         if self.over:
             return
@@ -222,13 +217,13 @@ class Stream(Inflow):
         if self.session.streams.pop(self.number, None) is not None:
             self.session.send(CLOSE, self.number, ())
 
-    def __enter__(self) -> Stream:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.close()
 
-    def __del__(self) -> None:
+    def __del__(self):
         if not self.over:
             self.over = True
             if self.connection.lost is None:
@@ -236,12 +231,12 @@ class Stream(Inflow):
 
     # ---- the same in an event loop: coroutines are those of streams.py, which stays Python ----
 
-    def __aiter__(self) -> Stream:
+    def __aiter__(self):
         return self
 
-    def __anext__(self) -> Any:
+    def __anext__(self):
         return self.session.next_of(self)
 
-    def aclose(self) -> Any:
+    def aclose(self):
         """As close()."""
         return self.session.leave(self)

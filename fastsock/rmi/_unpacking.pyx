@@ -1,58 +1,37 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
-"""A frame that came, from its beginning to its end. `_format.py` describes the bytes.
+# cython: language_level=3, freethreading_compatible=True
+"""A frame that came, from its beginning to its end. `_format.pxd` describes the bytes.
 
 An unpacker belongs to one connection and direction, as the packer at the other end. Two threads may not use it at once.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
+from fastsock.rmi._memory cimport memory_of, memory_within
+from fastsock.rmi._format cimport *
 
 from fastsock.rmi.errors import BadFrame, RmiError
 from fastsock.rmi.interrupts import interrupted
 
-if not cython.compiled:
-    from fastsock.rmi._format import DEEPEST, REPEATS, WORD
-    from fastsock.rmi._interpreted import memory_of, memory_within
-    from fastsock.rmi._unpacking_objects import ObjectUnpacker
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fastsock.rmi.values import ClassTable
-
-    Buffer = Any
-
-
-class Unpacker(ObjectUnpacker):
+cdef class Unpacker(ObjectUnpacker):
     """Makes the values of one connection again. `begin`, `unpack` once or more, `end`, also after an error.
 
     Raises BadFrame and LimitExceeded for what no packer sends: then the connection must end. After any other error (a
     VersionMismatch, an error of a registered unpack function) `end` reads the rest, and the connection is good.
     """
 
-    def __init__(
-        self, classes: ClassTable, references: Any = None, trust_pickle: bool = False, depth: int = 100
-    ) -> None:
+    def __init__(self, classes, references=None, trust_pickle=False, depth=100):
         if not 0 < depth <= DEEPEST:
             raise ValueError(f"depth is {depth}: it must be from 1 to {DEEPEST}")
         ObjectUnpacker.__init__(self, classes, references, trust_pickle, depth)
-        self.body: Any = b""
+        self.body = b""
         self.is_broken = False
         self.is_reading = False
 
-    def begin(self, body: Buffer, segments: Sequence[Any] = ()) -> None:
+    cpdef begin(self, object body, object segments=()):
         """Take a body without its header room, and its segments in their order. Raises BadFrame."""
         self._start()
         self._hold(body)
         self._begin(segments)
 
-    def begin_within(self, memory: bytearray, at: int, size: int, segments: Sequence[Any] = ()) -> None:
+    cpdef begin_within(self, bytearray memory, Py_ssize_t at, Py_ssize_t size, object segments=()):
         """As `begin`, for a body within memory that stays as it is until `end`."""
         self._start()
         self.body = memory
@@ -60,12 +39,13 @@ class Unpacker(ObjectUnpacker):
         self.data = memory_within(memory, at, size)
         self._begin(segments)
 
-    def _start(self) -> None:
+    cdef int _start(self) except -1:
         if self.is_reading:
             raise RuntimeError("an unpack function used the connection that it unpacks for: let it make the value only")
         self.is_broken = True
 
-    def _begin(self, segments: Sequence[Any]) -> None:
+    cdef int _begin(self, object segments) except -1:
+        cdef int flags
         self.segments = segments
         self.next_segment = 0
         self.at = 0
@@ -85,7 +65,7 @@ class Unpacker(ObjectUnpacker):
             self._begin_flagged(flags)
         self.is_broken = False
 
-    def unpack(self) -> Any:
+    cpdef unpack(self):
         """The next value. Raises BadFrame, LimitExceeded, VersionMismatch, or what a registered function raised."""
         value = self.read_safely()
         if self.failure is not None:
@@ -94,9 +74,9 @@ class Unpacker(ObjectUnpacker):
             raise failure
         return value
 
-    def unpack_frame(self, body: Buffer, segments: Sequence[Any] = ()) -> list[Any]:
+    cpdef list unpack_frame(self, object body, object segments=()):
         """`begin`, `unpack` of each value, and `end`. Raises as these do."""
-        values: list[Any] = []
+        cdef list values = []
         try:
             self.begin(body, segments)
             while self.at < self.limit:
@@ -107,11 +87,11 @@ class Unpacker(ObjectUnpacker):
         self.end()
         return values
 
-    def has_more(self) -> bool:
+    cpdef bint has_more(self) noexcept:
         """Whether values are left."""
         return self.at < self.limit
 
-    def end(self) -> None:
+    cpdef end(self):
         """The frame is over. Raises BadFrame where bytes or segments are left, unless the frame was found broken."""
         if self.is_reading:
             raise RuntimeError("a frame is ended by an unpack function")
@@ -123,7 +103,7 @@ class Unpacker(ObjectUnpacker):
         finally:
             self._let_go()
 
-    def _check_end(self) -> None:
+    cdef int _check_end(self) except -1:
         left = self.limit - self.at
         if left:
             raise BadFrame(f"{left} bytes are left after the last value of a frame")
@@ -131,7 +111,7 @@ class Unpacker(ObjectUnpacker):
         if unread:
             raise BadFrame(f"{unread} segments are left after the last value of a frame")
 
-    def _hold(self, body: Buffer) -> None:
+    cdef int _hold(self, object body) except -1:
         if type(body) is bytes:
             self.body = body
             self.limit = len(body)
@@ -144,7 +124,7 @@ class Unpacker(ObjectUnpacker):
             self.limit = view.nbytes
             self.data = memory_of(view)
 
-    def _let_go(self) -> None:
+    cdef int _let_go(self) except -1:
         self.body = b""
         self.data = b""
         self.limit = 0
@@ -156,7 +136,7 @@ class Unpacker(ObjectUnpacker):
         self.failure = None
         self.failures = 0
 
-    def read_safely(self) -> Any:
+    cdef object read_safely(self):
         if self.is_reading:
             raise RuntimeError("a value is unpacked by an unpack function")
         self.is_reading = True

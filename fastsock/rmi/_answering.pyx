@@ -1,24 +1,15 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """How a server of managers.py answers what one thread of a client asks."""
-
-from __future__ import annotations
+from fastsock.rmi._messages cimport Connection, Pickled, loaded
 
 import traceback
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
-
-if not cython.compiled:
-    from fastsock.rmi._messages import loaded
 
 LOST = (EOFError, OSError)
 
 
-def serve(server: Any, connection: Any) -> None:
+def serve(server, Connection connection):
     """Answers until the connection is lost, or the server stops."""
+    cdef Pickled told
     stopping = server.stop_event.is_set
     while not stopping():
         try:
@@ -26,7 +17,7 @@ def serve(server: Any, connection: Any) -> None:
             try:
                 request = loaded(body, buffers)
             except Exception:
-                answer: Any = "#TRACEBACK", traceback.format_exc()
+                answer = "#TRACEBACK", traceback.format_exc()
             else:
                 answer = _answer(server, connection, request)
                 request = None  # an argument may be the last reference to what it is
@@ -42,8 +33,8 @@ def serve(server: Any, connection: Any) -> None:
             return
 
 
-def _answer(server: Any, connection: Any, request: Any) -> Any:
-    found: Any = None
+cdef object _answer(object server, Connection connection, object request):
+    found = None
     try:
         ident, name, arguments, keywords = request
         if ident is None:

@@ -1,50 +1,41 @@
-# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Calls that go together: what a batch notes of each, and how the results come to their places."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
+cimport cython
+from cpython.object cimport PyObject
+from fastsock.rmi._connection cimport Method
+from fastsock.rmi._packing_values cimport ValuePacker, Writer
+from fastsock.rmi._vectorcall cimport accept_vectorcall, given_by_name, given_by_place
 
 from fastsock.rmi.proxy import method_named
 
-if not cython.compiled:
-    from fastsock.rmi._connection import Method
-    from fastsock.rmi._interpreted import accept_calls
-    from fastsock.rmi._interpreted import no_vectorcall as vectorcall_of_recording
-    from fastsock.rmi._packing_values import Writer
 
-    def new_later(method: Any) -> Later:
-        return Later(method)
-
-
-class Later:
+@cython.final
+cdef class Later:
     """The result of a call of a batch."""
 
-    def __init__(self, method: Method) -> None:
-        self._method = method
-        self._arguments: Any = None
-        self._keywords: Any = None
-        self._done = False
-        self._value: Any = None
-        self._error: BaseException | None = None
+    cdef Method _method
+    cdef bint _done
+    cdef object _arguments, _keywords, _value, _error
 
-    def _what(self) -> str:
+    def __init__(self, method):
+        self._method = method
+        self._arguments = None
+        self._keywords = None
+        self._done = False
+        self._value = None
+        self._error = None
+
+    cdef object _what(self):
         return f"{self._method.target.name}.{self._method.name}"
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"<result of {self._what()}: {'ready' if self._done else 'not sent yet'}>"
 
-    def done(self) -> bool:
+    def done(self):
         """Whether the batch has come back."""
         return self._done
 
-    def result(self) -> Any:
+    def result(self):
         """The value. Raises what the call raised, RuntimeError before the end of the block."""
         if not self._done:
             raise RuntimeError(f"{self._what()} is in a batch: its result is there after the block")
@@ -53,19 +44,30 @@ class Later:
         return self._value
 
 
-class Recording:
+cdef inline Later new_later(Method method):
+    cdef Later made = Later.__new__(Later)
+    made._method = method
+    return made
+
+
+@cython.final
+cdef class Recording:
     """A method of a batch: a call of it is noted."""
 
-    def __init__(self, recorder: Recorder, method: Method) -> None:
+    cdef Recorder _recorder
+    cdef Method _method
+    cdef void *_vectorcall
+
+    def __init__(self, recorder, method):
         self._recorder = recorder
         self._method = method
-        self._vectorcall = vectorcall_of_recording()
+        self._vectorcall = <void *>call_recording
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Later:
+    def __call__(self, *arguments, **keywords):
         return self._note(arguments, keywords)
 
-    def _note(self, arguments: Any, keywords: Any) -> Later:
-        later = new_later(self._method)
+    cdef Later _note(self, object arguments, object keywords):
+        cdef Later later = new_later(self._method)
         later._arguments = arguments
         if keywords:
             later._keywords = keywords
@@ -73,14 +75,29 @@ class Recording:
         return later
 
 
-class Calls:
+cdef object call_recording(object recording, PyObject **given, size_t flagged, PyObject *names):
+    return (<Recording>recording)._note(given_by_place(given, flagged), given_by_name(given, flagged, names))
+
+
+cdef int accept_calls() except -1:
+    cdef Recording made = Recording.__new__(Recording)
+    accept_vectorcall(made, <char *>&made._vectorcall - <char *><void *>made)
+    return 0
+
+
+@cython.final
+cdef class Calls:
     """What the block of a batch calls. A method is made at its first use."""
 
-    def __init__(self, proxy: Any, recorder: Recorder) -> None:
+    cdef dict __dict__
+    cdef object _proxy
+    cdef Recorder _recorder
+
+    def __init__(self, proxy, recorder):
         self._proxy = proxy
         self._recorder = recorder
 
-    def __getattr__(self, name: str) -> Recording:
+    def __getattr__(self, name):
         found = None if name.startswith("_") else method_named(self._proxy, name)
         if found is None:
             raise AttributeError(f"{self._proxy!r} exposes no method {name!r}")
@@ -89,8 +106,9 @@ class Calls:
         return made
 
 
-def recording_of(calls: Any, method: Method) -> Recording:
+def recording_of(calls, Method method):
     """A method of the batch's own proxy, to be called in its block. Raises TypeError where it is another one's."""
+    cdef Calls noted
     if not isinstance(calls, Calls):
         raise TypeError(f"{calls!r} is not what the block of a batch calls")
     noted = calls
@@ -99,15 +117,19 @@ def recording_of(calls: Any, method: Method) -> Recording:
     return Recording(noted._recorder, method)
 
 
-class Recorder(Writer):
+cdef class Recorder(Writer):
     """The calls of a batch, in their order. object_number: of the object that they are made on, when they are sent."""
 
-    def __init__(self) -> None:
-        self.object_number = 0
-        self.results: list[Later] = []
+    cdef public unsigned int object_number
+    cdef public list results
 
-    def write_to(self, packer: Any) -> None:
+    def __init__(self):
+        self.object_number = 0
+        self.results = []
+
+    cdef int write_to(self, ValuePacker packer) except -1:
         """A tuple: object, method, arguments, keywords of each call. The calls keep nothing of it."""
+        cdef Later later
         packer.put_tuple_of(4 * len(self.results))
         packer.enter()
         for each in self.results:
@@ -122,8 +144,11 @@ class Recorder(Writer):
         packer.leave()
         packer.count += 1
 
-    def settle(self, values: Any, error_of: Callable[..., BaseException]) -> None:
+    def settle(self, values, error_of):
         """The batch has come back: a value for each call behind True, or the parts of an error behind False."""
+        cdef list found
+        cdef Py_ssize_t at
+        cdef Later later
         if type(values) is not list or len(values) != 2 * len(self.results):
             raise ValueError(f"{len(self.results)} calls of a batch had another number of results")
         found = values

@@ -1,103 +1,57 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The unpacker of plain values: None, bool, int, float, str, bytes, tuple, list, dict, set."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
+cimport cython
+from libc.stdint cimport uint64_t
+from fastsock.rmi._memory cimport (
+    free_keys, load_double, load_i16, load_i32, load_i64, load_u16, load_u32, load_u64, new_keys, text_at,
+)
+from fastsock.rmi._format cimport *
 
 from fastsock.rmi.errors import BadFrame, LimitExceeded
 
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        AGAIN,
-        BYTEARRAY,
-        BYTEARRAY_OBJECT,
-        BYTEARRAY_SEGMENT,
-        BYTES,
-        BYTES_OBJECT,
-        BYTES_SEGMENT,
-        DICT,
-        FALSE,
-        FLOAT,
-        FROZENSET,
-        INT16,
-        INT32,
-        INT64,
-        LIST,
-        NONE,
-        OBJECT,
-        SET,
-        SIZE_BITS,
-        STR,
-        STR_SEGMENT,
-        TRUE,
-        TUPLE,
-    )
-    from fastsock.rmi._interpreted import (
-        free_keys,
-        load_double,
-        load_i16,
-        load_i32,
-        load_i64,
-        load_u16,
-        load_u32,
-        load_u64,
-        new_keys,
-        read_items,
-        read_key,
-        text_at,
-    )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
-
-
-class ValueUnpacker:
+cdef class ValueUnpacker:
     """Makes the values that calls are made of. The classes above add the other forms."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth):
         self.depth = depth
         self.data = b""
         self.at = 0
         self.limit = 0
         self.level = 0
-        self.segments: Sequence[Any] = ()
+        self.segments = ()
         self.next_segment = 0
         self.keys = new_keys()
         self.numbers = False  # whether values of this frame are numbered
-        self.numbered: list[Any] = []
-        self.failure: BaseException | None = None
+        self.numbered = []
+        self.failure = None
         self.failures = 0
 
-    def __dealloc__(self) -> None:  # of the compiled class
+    def __dealloc__(self):
         free_keys(self.keys)
 
     @cython.final
-    def _short(self) -> NoReturn:
+    cdef int _short(self) except -1:
         raise BadFrame("a value goes on beyond the end of its frame")
 
     @cython.final
-    def need(self, size: int) -> None:
+    cdef int need(self, Py_ssize_t size) except -1:
         """Raises BadFrame unless so many bytes are left."""
         if self.limit - self.at < size:
             self._short()
 
     @cython.final
-    def take(self, size: int) -> bytes:
+    cdef bytes take(self, Py_ssize_t size):
         self.need(size)
-        at = self.at
+        cdef Py_ssize_t at = self.at
         self.at = at + size
         return self.data[at : at + size]
 
     @cython.final
-    def read_length(self) -> int:
+    cdef Py_ssize_t read_length(self) except -1:
         """A length. It is at most what a frame can hold."""
+        cdef int length
+        cdef uint64_t word
         if self.at >= self.limit:
             self._short()
         length = self.data[self.at]
@@ -120,32 +74,32 @@ class ValueUnpacker:
         return word
 
     @cython.final
-    def read_count(self, each: int) -> int:
+    cdef Py_ssize_t read_count(self, Py_ssize_t each) except -1:
         """How many items follow that take at least `each` bytes."""
-        count: int = self.read_length()
+        cdef Py_ssize_t count = self.read_length()
         if count > (self.limit - self.at) // each:
             raise BadFrame(f"{count} items cannot be in the {self.limit - self.at} bytes that are left of a frame")
         return count
 
     @cython.final
-    def enter(self) -> None:
+    cdef int enter(self) except -1:
         self.level += 1
         if self.level > self.depth:
             raise LimitExceeded(f"a value of the peer is nested more than {self.depth} deep: raise depth at this end")
 
     @cython.final
-    def leave(self) -> None:
+    cdef void leave(self) noexcept:
         self.level -= 1
 
     @cython.final
-    def fail(self, error: BaseException) -> None:
+    cdef int fail(self, object error) except -1:
         """The frame is sound, but this value cannot be made. The rest is still read: classes and cache stay in step."""
         self.failures += 1
         if self.failure is None:
             self.failure = error
 
     @cython.final
-    def take_segment(self, kind: int) -> Any:
+    cdef object take_segment(self, int kind):
         if self.next_segment >= len(self.segments):
             raise BadFrame("a value is said to lie in a segment that the frame does not have")
         segment = self.segments[self.next_segment]
@@ -157,9 +111,10 @@ class ValueUnpacker:
         return segment
 
     @cython.final
-    def read(self) -> Any:
+    cdef object read(self):
         """A value of any type."""
-        at = self.at
+        cdef int tag
+        cdef Py_ssize_t at = self.at
         if at >= self.limit:
             self._short()
         tag = self.data[at]
@@ -181,7 +136,7 @@ class ValueUnpacker:
         return tag - 0x100
 
     @cython.final
-    def read_tagged(self, tag: int) -> Any:
+    cdef object read_tagged(self, int tag):
         if tag == NONE:
             return None
         elif tag == FALSE:
@@ -234,41 +189,41 @@ class ValueUnpacker:
             return self.read_other(tag)
 
     @cython.final
-    def number(self, value: Any) -> Any:
+    cdef object number(self, object value):
         if self.numbers:
             self.numbered.append(value)
         return value
 
     @cython.final
-    def take_place(self) -> int:
+    cdef Py_ssize_t take_place(self) except? -1:
         """The number of a value that is made later, but comes before its parts."""
         if self.numbers:
             self.numbered.append(None)
         return len(self.numbered) - 1
 
     @cython.final
-    def put_in_place(self, place: int, value: Any) -> Any:
+    cdef object put_in_place(self, Py_ssize_t place, object value):
         if self.numbers:
             self.numbered[place] = value
         return value
 
     @cython.final
-    def read_text(self, size: int) -> str:
-        at = self.at
+    cdef object read_text(self, Py_ssize_t size):
+        cdef Py_ssize_t at = self.at
         if self.limit - at < size:
             self._short()
         self.at = at + size
         return text_at(self.data, at, size)
 
     @cython.final
-    def read_again(self) -> Any:
-        number = self.read_length()
+    cdef object read_again(self):
+        cdef Py_ssize_t number = self.read_length()
         if number >= len(self.numbered):
             raise BadFrame(f"value {number} is said to have come before, and only {len(self.numbered)} have")
         return self.numbered[number]
 
     @cython.final
-    def read_tuple(self, count: int) -> Any:
+    cdef object read_tuple(self, Py_ssize_t count):
         if not count:
             return ()
         if count > self.limit - self.at:
@@ -279,8 +234,8 @@ class ValueUnpacker:
         return self.number(values)
 
     @cython.final
-    def read_list(self, count: int) -> Any:
-        values: list[Any] = []
+    cdef object read_list(self, Py_ssize_t count):
+        cdef list values = []
         if self.numbers:
             self.numbered.append(values)
         self.enter()
@@ -290,8 +245,8 @@ class ValueUnpacker:
         return values
 
     @cython.final
-    def read_dict(self, count: int) -> Any:
-        values: dict[Any, Any] = {}
+    cdef object read_dict(self, Py_ssize_t count):
+        cdef dict values = {}
         if self.numbers:
             self.numbered.append(values)
         self.enter()
@@ -305,8 +260,8 @@ class ValueUnpacker:
         return values
 
     @cython.final
-    def read_set(self, count: int) -> Any:
-        values: set[Any] = set()
+    cdef object read_set(self, Py_ssize_t count):
+        cdef set values = set()
         if self.numbers:
             self.numbered.append(values)
         self.enter()
@@ -318,8 +273,8 @@ class ValueUnpacker:
         return values
 
     @cython.final
-    def read_frozenset(self, count: int) -> Any:
-        items = []
+    cdef object read_frozenset(self, Py_ssize_t count):
+        cdef list items = []
         self.enter()
         for _ in range(count):
             items.append(self.read())
@@ -330,10 +285,10 @@ class ValueUnpacker:
             raise BadFrame("a frozenset has the same item twice")
         return values
 
-    def read_object(self, number: int) -> Any:
+    cdef object read_object(self, Py_ssize_t number):
         """An instance of the class of that number. The classes above know how."""
         raise BadFrame(f"class {number} was never described")
 
-    def read_other(self, tag: int) -> Any:
+    cdef object read_other(self, int tag):
         """A value of any other form. The classes above know those."""
         raise BadFrame(f"a value has the tag {tag:#04x}, which does not exist")

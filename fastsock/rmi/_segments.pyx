@@ -1,18 +1,12 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The memory that follows a body: how much of which kind a frame says, and where it is received."""
+from fastsock.rmi._format cimport BYTEARRAY_OBJECT, BYTES_OBJECT, MEMORY, SIZE_BITS, WORD
 
-from __future__ import annotations
-
-from typing import Any
-
-from fastsock.rmi._format import BYTEARRAY_OBJECT, BYTES_OBJECT, MEMORY, SIZE_BITS, WORD
 from fastsock.rmi._kinds import load_numpy
 from fastsock.rmi.errors import BadFrame
 
-Buffer = Any
 
-
-def new_segment(kind: int, size: int) -> tuple[Any, Any]:
+def new_segment(kind, size):
     """Fresh memory for a segment: what `Unpacker.begin` takes, and the writable buffer to receive into.
 
     Raises BadFrame for a kind that is none. The caller has checked the size.
@@ -25,7 +19,7 @@ def new_segment(kind: int, size: int) -> tuple[Any, Any]:
     raise BadFrame(f"a segment is for memory of the kind {kind}, which does not exist")
 
 
-def _aligned(size: int) -> tuple[Any, Any]:
+def _aligned(size):
     numpy = load_numpy()
     room = numpy.empty(size + 63, "u1")
     first = -room.__array_interface__["data"][0] % 64
@@ -33,7 +27,7 @@ def _aligned(size: int) -> tuple[Any, Any]:
     return memory, memory
 
 
-def segment_words(body: Buffer, count: int) -> list[tuple[int, int]]:
+def segment_words(body, count):
     """Kind and size in bytes of each segment that follows a body. Raises BadFrame where the body is too short."""
     end = memoryview(body).nbytes
     first = end - WORD * count

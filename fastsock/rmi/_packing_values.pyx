@@ -1,83 +1,30 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The packer of plain values: None, bool, int, float, str, bytes, tuple, list, dict; identities within a frame."""
-
-from __future__ import annotations
-
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
+cimport cython
+from cpython.tuple cimport PyTuple_GET_SIZE as tuple_size
+from fastsock.rmi._kinds cimport UNCOUNTED
+from fastsock.rmi._memo cimport free_memo, memo_clear, memo_get, memo_set, new_memo
+from fastsock.rmi._memory cimport (
+    copy_in, copy_utf8, is_shared, move_up, store_16, store_32, store_64, store_double, utf8_size,
+)
+from fastsock.rmi._format cimport *
 
 from fastsock.rmi._kinds import name_of
 from fastsock.rmi.errors import LimitExceeded, NotPackable
 
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        AGAIN,
-        BIG_INT,
-        BYTES,
-        BYTES_OBJECT,
-        BYTES_SEGMENT,
-        DICT,
-        FALSE,
-        FLOAT,
-        INT16,
-        INT32,
-        INT64,
-        LIST,
-        NEW,
-        NONE,
-        OBJECT,
-        OPEN,
-        RECURSIVE,
-        REPEATS,
-        SCRATCH,
-        SEGMENT,
-        SIZE_BITS,
-        SPARE,
-        STR,
-        STR_SEGMENT,
-        STR_SEGMENT_FROM,
-        TRUE,
-        TUPLE,
-    )
-    from fastsock.rmi._interpreted import (
-        copy_in,
-        copy_utf8,
-        free_memo,
-        is_shared,
-        memo_clear,
-        memo_get,
-        memo_set,
-        move_up,
-        new_memo,
-        put_word,
-        store_16,
-        store_32,
-        store_64,
-        store_double,
-        tuple_size,
-        utf8_size,
-    )
-    from fastsock.rmi._kinds import UNCOUNTED
 
-Buffer = Any
-
-
-class Writer:
+cdef class Writer:
     """What packs itself as one value, without the parts of that being made first."""
 
-    def write_to(self, packer: Any) -> None:
+    cdef int write_to(self, ValuePacker packer) except -1:
         """Packs it. Each part finds its bytes free by `write` or `ready`."""
         raise NotImplementedError
 
 
-class ValuePacker:
+cdef class ValuePacker:
     """Packs the values that calls are made of, into a scratch that is kept. The classes above add the other types."""
 
-    def __init__(self, depth: int, lends_memory: bool, detects_early: bool) -> None:
+    def __init__(self, depth, lends_memory, detects_early):
         self.depth = depth
         self.lends_memory = lends_memory
         self.detects_early = detects_early
@@ -85,31 +32,31 @@ class ValuePacker:
         self.at = 0
         self.first = 0
         self.level = 0
-        self.segments: list[Buffer] = []
-        self.words: list[int] = []
+        self.segments = []
+        self.words = []
         self.memo = new_memo()  # what this frame holds, to its number
         self.count = 0
-        self.made: list[Any] = []  # for this frame alone
+        self.made = []  # for this frame alone
 
-    def __dealloc__(self) -> None:  # of the compiled class
+    def __dealloc__(self):
         free_memo(self.memo)
 
     @cython.final
-    def _new_scratch(self, size: int) -> None:
+    cdef int _new_scratch(self, Py_ssize_t size) except -1:
         self.scratch = bytearray(size)
         self.whole = memoryview(self.scratch)
         self.data = self.scratch
         self.room = size
 
     @cython.final
-    def _forget_numbers(self) -> None:
+    cdef int _forget_numbers(self) except -1:
         memo_clear(self.memo)
         if self.made:
             self.made.clear()
         self.count = 0
 
     @cython.final
-    def grow(self, more: int) -> None:
+    cdef int grow(self, Py_ssize_t more) except -1:
         """Room for at least so many bytes more."""
         used = self.scratch
         self._new_scratch(max(2 * self.room, self.at + more + SPARE))
@@ -118,13 +65,13 @@ class ValuePacker:
     # What all forms are made of
 
     @cython.final
-    def put(self, tag: int) -> None:
+    cdef void put(self, int tag) noexcept:
         """One byte. Each value finds SPARE bytes free."""
         self.data[self.at] = tag
         self.at += 1
 
     @cython.final
-    def put_length(self, length: int) -> None:
+    cdef void put_length(self, Py_ssize_t length) noexcept:
         if length < 253:
             self.data[self.at] = length
             self.at += 1
@@ -142,7 +89,7 @@ class ValuePacker:
             self.at += 9
 
     @cython.final
-    def put_bytes(self, source: Buffer, size: int) -> None:
+    cdef int put_bytes(self, object source, Py_ssize_t size) except -1:
         """A length and the memory of a contiguous buffer."""
         if self.room - self.at < size + SPARE:
             self.grow(size + SPARE)
@@ -151,17 +98,17 @@ class ValuePacker:
         self.at += size
 
     @cython.final
-    def put_segment(self, source: Buffer, size: int, kind: int) -> None:
+    cdef int put_segment(self, object source, Py_ssize_t size, unsigned long long kind) except -1:
         self.segments.append(source)
         self.words.append(kind << SIZE_BITS | size)
 
     @cython.final
-    def ready(self) -> None:
+    cdef int ready(self) except -1:
         if self.room - self.at < SPARE:
             self.grow(SPARE)
 
     @cython.final
-    def enter(self) -> None:
+    cdef int enter(self) except -1:
         self.level += 1
         if self.level > self.depth:
             raise LimitExceeded(
@@ -169,18 +116,18 @@ class ValuePacker:
             )
 
     @cython.final
-    def leave(self) -> None:
+    cdef void leave(self) noexcept:
         self.level -= 1
 
     @cython.final
-    def is_memorable(self, value: Any) -> bool:
+    cdef bint is_memorable(self, object value) noexcept:
         """Whether the value can be met again."""
         return is_shared(value, self.level)
 
     @cython.final
-    def was_written(self, value: Any) -> bool:
+    cdef bint was_written(self, object value) except -1:
         """Whether it is in the frame already: then its number is written."""
-        number = memo_get(self.memo, value)
+        cdef Py_ssize_t number = memo_get(self.memo, value)
         if number == NEW:
             return False
         if number == OPEN:
@@ -191,7 +138,7 @@ class ValuePacker:
         return True
 
     @cython.final
-    def is_again(self, value: Any) -> bool:
+    cdef bint is_again(self, object value) except -1:
         """Whether it is in the frame already. If not, it has the next number now."""
         if self.is_memorable(value):
             if self.was_written(value):
@@ -200,17 +147,17 @@ class ValuePacker:
         return False
 
     @cython.final
-    def remember(self, value: Any) -> None:
+    cdef int remember(self, object value) except -1:
         memo_set(self.memo, value, self.count)
 
     @cython.final
-    def remember_open(self, value: Any) -> None:
+    cdef int remember_open(self, object value) except -1:
         memo_set(self.memo, value, OPEN)
 
     @cython.final
-    def end_tuple(self, value: Any, before: int) -> None:
+    cdef int end_tuple(self, object value, Py_ssize_t before) except -1:
         """Number a tuple or frozenset that is packed. One that holds itself was packed within, and has a number."""
-        number = memo_get(self.memo, value)
+        cdef Py_ssize_t number = memo_get(self.memo, value)
         if number == NEW:
             self.remember(value)
         else:
@@ -228,7 +175,7 @@ class ValuePacker:
     # the one look-up that all other types share: that is nothing beside its memory.
 
     @cython.final
-    def write(self, value: Any) -> None:
+    cdef int write(self, object value) except -1:
         """A value of any type."""
         if self.room - self.at < SPARE:
             self.grow(SPARE)
@@ -259,13 +206,13 @@ class ValuePacker:
             self.write_other(value, kind)
 
     @cython.final
-    def put_float(self, value: float) -> None:
+    cdef int put_float(self, double value) except -1:
         self.data[self.at] = FLOAT
         store_double(self.data, self.at + 1, value)
         self.at += 9
 
     @cython.final
-    def write_late(self, value: Any, kind: Any) -> None:
+    cdef int write_late(self, object value, object kind) except -1:
         """What `write` does, asking as one would without a count: each type in turn, subclasses too."""
         for asked in UNCOUNTED:
             if isinstance(value, asked) and kind is asked:
@@ -277,14 +224,15 @@ class ValuePacker:
             self.detects_early = False
 
     @cython.final
-    def write_int(self, value: int) -> None:
+    cdef int write_int(self, object value) except -1:
+        cdef Py_ssize_t size
         if not put_word(self, value):
             size = value.bit_length() // 8 + 1
             self.put(BIG_INT)
             self.put_bytes(value.to_bytes(size, "little", signed=True), size)
 
     @cython.final
-    def put_int(self, number: int) -> None:
+    cdef void put_int(self, int64_t number) noexcept:
         if -16 <= number < 64:
             self.data[self.at] = number & 0xFF
             self.at += 1
@@ -302,8 +250,8 @@ class ValuePacker:
             self.at += 9
 
     @cython.final
-    def write_str(self, value: str) -> None:
-        size = utf8_size(value)
+    cdef int write_str(self, object value) except -1:
+        cdef Py_ssize_t size = utf8_size(value)
         if 0 <= size < STR_SEGMENT_FROM:
             if self.room - self.at < size + SPARE:
                 self.grow(size + SPARE)
@@ -325,7 +273,7 @@ class ValuePacker:
             self.put_segment(encoded, len(encoded), BYTES_OBJECT)
 
     @cython.final
-    def put_str(self, size: int) -> None:
+    cdef void put_str(self, Py_ssize_t size) noexcept:
         if size < 32:
             self.data[self.at] = 0x80 + size
             self.at += 1
@@ -336,14 +284,14 @@ class ValuePacker:
     # Until is_memorable() has counted the references, a container has the type of any value: a conversion adds one.
 
     @cython.final
-    def write_list(self, values: Any) -> None:
+    cdef int write_list(self, object values) except -1:
         if not self.is_again(values):
             self.count += 1
             self.put_list(values)
 
     @cython.final
-    def put_list(self, values: list[Any]) -> None:
-        count = len(values)
+    cdef int put_list(self, list values) except -1:
+        cdef Py_ssize_t count = len(values)
         if count < 16:
             self.put(0xB0 + count)
         else:
@@ -358,8 +306,9 @@ class ValuePacker:
         self.leave()
 
     @cython.final
-    def write_tuple(self, values: Any) -> None:
-        count = tuple_size(values)
+    cdef int write_tuple(self, object values) except -1:
+        cdef Py_ssize_t before
+        cdef Py_ssize_t count = tuple_size(values)
         if not count:
             self.put(0xA0)
         elif not self.is_memorable(values):
@@ -371,7 +320,7 @@ class ValuePacker:
             self.end_tuple(values, before)
 
     @cython.final
-    def put_tuple(self, values: tuple[Any, ...], count: int) -> None:
+    cdef int put_tuple(self, tuple values, Py_ssize_t count) except -1:
         self.put_tuple_of(count)
         self.enter()
         for item in values:
@@ -379,7 +328,7 @@ class ValuePacker:
         self.leave()
 
     @cython.final
-    def put_tuple_of(self, count: int) -> None:
+    cdef int put_tuple_of(self, Py_ssize_t count) except -1:
         """The beginning of a tuple of so many items."""
         if count < 16:
             self.put(0xA0 + count)
@@ -388,14 +337,14 @@ class ValuePacker:
             self.put_length(count)
 
     @cython.final
-    def write_dict(self, values: Any) -> None:
+    cdef int write_dict(self, object values) except -1:
         if not self.is_again(values):
             self.count += 1
             self.put_dict(values)
 
     @cython.final
-    def put_dict(self, values: dict[Any, Any]) -> None:
-        count = len(values)
+    cdef int put_dict(self, dict values) except -1:
+        cdef Py_ssize_t count = len(values)
         if count < 16:
             self.put(0xE0 + count)
         else:
@@ -411,7 +360,7 @@ class ValuePacker:
         self.leave()
 
     @cython.final
-    def write_fields(self, value: Any, number: int, fields: tuple[str, ...]) -> None:
+    cdef int write_fields(self, object value, Py_ssize_t number, tuple fields) except -1:
         """An instance of a registered class, which has that number here."""
         if not self.is_again(value):
             self.count += 1
@@ -425,7 +374,7 @@ class ValuePacker:
             self.leave()
 
     @cython.final
-    def put_class(self, number: int) -> None:
+    cdef void put_class(self, Py_ssize_t number) noexcept:
         if number < 32:
             self.put(0xC0 + number)
         else:
@@ -433,8 +382,8 @@ class ValuePacker:
             self.put_length(number)
 
     @cython.final
-    def write_bytes(self, value: bytes) -> None:
-        size = len(value)
+    cdef int write_bytes(self, object value) except -1:
+        cdef Py_ssize_t size = len(value)
         if size < SEGMENT or not self.lends_memory:
             self.put(BYTES)
             self.put_bytes(value, size)
@@ -443,6 +392,6 @@ class ValuePacker:
             self.put(BYTES_SEGMENT)
             self.put_segment(value, size, BYTES_OBJECT)
 
-    def write_other(self, value: Any, kind: Any) -> None:
+    cdef int write_other(self, object value, object kind) except -1:
         """A value of any other type. The classes above know those."""
         raise NotPackable(name_of(kind))

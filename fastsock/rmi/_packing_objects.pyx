@@ -1,15 +1,13 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The packer of registered classes, which are described once and then are numbers, and of exceptions."""
-
-from __future__ import annotations
+cimport cython
+from fastsock.rmi._kinds cimport BUILTIN
+from fastsock.rmi._memo cimport memo_get
+from fastsock.rmi._memory cimport plain_tuple, store_32, store_64
+from fastsock.rmi._format cimport *
+from fastsock.rmi._packing_values cimport ValuePacker
 
 import builtins
-from typing import TYPE_CHECKING, Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._kinds import name_of, tag_of
 from fastsock.rmi.derived import slots_of
@@ -17,37 +15,11 @@ from fastsock.rmi.errors import LimitExceeded, NotPackable, RemoteError, Version
 from fastsock.rmi.refusals import refusal
 from fastsock.rmi.unregistered import of_import, of_library
 
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        CACHED,
-        DESCRIPTIONS,
-        EXCEPTION,
-        MOST_CACHED,
-        MOST_CLASSES,
-        NEW,
-        NEW_CACHED,
-        OPEN,
-        PICKLE,
-        REFERENCE,
-    )
-    from fastsock.rmi._interpreted import memo_get, plain_tuple, store_32, store_64
-    from fastsock.rmi._kinds import BUILTIN
-    from fastsock.rmi._packing_special import SpecialPacker
-    from fastsock.rmi._packing_values import ValuePacker
-    from fastsock.rmi.values import FIELDS, FILLED, FLAGS, MEMBERS, RAISED, STATE
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from fastsock.rmi.values import ClassDescription, ClassTable
-
-
-class Outgoing:
+cdef class Outgoing:
     """A class, as one packer announces it."""
 
-    __slots__ = ("cached", "description", "fields", "kind", "number")
-
-    def __init__(self, description: ClassDescription) -> None:
+    def __init__(self, description):
         self.description = description
         self.kind = description.kind
         self.fields = description.fields
@@ -55,33 +27,26 @@ class Outgoing:
         self.number = NEW
 
 
-class ObjectPacker(SpecialPacker):
+cdef class ObjectPacker(SpecialPacker):
     """Packs instances of registered classes, exceptions and references."""
 
-    def __init__(
-        self,
-        classes: ClassTable,
-        references: Any,
-        trust_pickle: bool,
-        depth: int,
-        without: Collection[str],
-    ) -> None:
+    def __init__(self, classes, references, trust_pickle, depth, without):
         ValuePacker.__init__(self, depth, "array-memory" not in without, "early-detection" not in without)
         self.classes = classes
         self.references = references
         self.trust_pickle = trust_pickle
         self.caches = "cache" not in without
         self.finds_classes = True  # that nobody registered, as the other end does
-        self.plans: dict[type, Any] = dict(BUILTIN)  # type to tag or Outgoing
+        self.plans = dict(BUILTIN)  # type to tag or Outgoing
         self.class_count = 0
-        self.announced: list[Outgoing] = []  # in this frame
-        self.places: dict[int, int] = {}  # id of a cached value to its place
-        self.cached: list[Any] = []  # the values by place
+        self.announced = []  # in this frame
+        self.places = {}  # id of a cached value to its place
+        self.cached = []  # the values by place
         self.next_place = 0
-        self.filled: list[int] = []  # places, in this frame
+        self.filled = []  # places, in this frame
 
-    def write_other(self, value: Any, kind: Any) -> None:
-        plan: Any = self.plans.get(kind)
+    cdef int write_other(self, object value, object kind) except -1:
+        plan = self.plans.get(kind)
         if type(plan) is Outgoing:
             self.write_object(value, plan)
         elif plan is None:
@@ -92,7 +57,8 @@ class ObjectPacker(SpecialPacker):
             self.write_special(value, kind, plan)
 
     @cython.final
-    def write_object(self, value: Any, known: Outgoing) -> None:
+    cdef int write_object(self, object value, Outgoing known) except -1:
+        cdef Py_ssize_t place
         if known.number < 0:
             self._announce(known)
         if not (known.cached and self.caches):
@@ -109,7 +75,7 @@ class ObjectPacker(SpecialPacker):
             self._keep(value, place)
 
     @cython.final
-    def _keep(self, value: Any, place: int) -> None:
+    cdef int _keep(self, object value, Py_ssize_t place) except -1:
         if place < len(self.cached):
             older = self.cached[place]
             if older is not None:
@@ -121,8 +87,9 @@ class ObjectPacker(SpecialPacker):
         self.filled.append(place)
 
     @cython.final
-    def write_instance(self, value: Any, known: Outgoing) -> None:
-        kind = known.kind
+    cdef int write_instance(self, object value, Outgoing known) except -1:
+        cdef Py_ssize_t before
+        cdef int kind = known.kind
         if kind == FIELDS:
             self.write_fields(value, known.number, known.fields)
         elif kind == MEMBERS:
@@ -134,7 +101,7 @@ class ObjectPacker(SpecialPacker):
         elif kind == FILLED:
             self.write_filled(value, known)
         elif not self.was_written(value):
-            if kind == STATE or kind == RAISED:  # noqa: SIM109, it is C
+            if kind == STATE or kind == RAISED:
                 self.write_made_of(value, known)
             else:
                 before = self.at
@@ -146,23 +113,23 @@ class ObjectPacker(SpecialPacker):
                 self.end_tuple(value, before)
 
     @cython.final
-    def write_filled(self, value: Any, known: Outgoing) -> None:
+    cdef int write_filled(self, object value, Outgoing known) except -1:
         """An instance that is begun empty there, and has its number before what it holds."""
         if not self.is_again(value):
             self.count += 1
             self.put_class(known.number)
             self.enter()
-            self.write_made(known.description.pack(value))  # type: ignore[misc]
+            self.write_made(known.description.pack(value))
             self.leave()
 
     @cython.final
-    def write_made_of(self, value: Any, known: Outgoing) -> None:
+    cdef int write_made_of(self, object value, Outgoing known) except -1:
         """An instance that is made again by a function."""
         self.remember_open(value)
         self.put_class(known.number)
         self.enter()
         if known.kind == STATE:
-            self.write_made(known.description.pack(value))  # type: ignore[misc]
+            self.write_made(known.description.pack(value))
         else:
             self.write_reduced(value)
         self.leave()
@@ -170,21 +137,22 @@ class ObjectPacker(SpecialPacker):
         self.count += 1
 
     @cython.final
-    def write_made(self, value: Any) -> None:
+    cdef int write_made(self, object value) except -1:
         """What was made for the packer alone. It is kept while the frame is packed, so that its identity is its own."""
         self.made.append(value)
         self.write(value)
 
     @cython.final
-    def _forget_classes(self) -> None:
+    cdef int _forget_classes(self) except -1:
+        cdef Outgoing outgoing
         for plan in self.plans.values():
             if type(plan) is Outgoing:
-                outgoing: Outgoing = plan
+                outgoing = plan
                 outgoing.number = NEW
         self.class_count = 0
 
     @cython.final
-    def _announce(self, known: Outgoing) -> None:
+    cdef int _announce(self, Outgoing known) except -1:
         if self.class_count >= MOST_CLASSES:
             raise LimitExceeded(f"more than {MOST_CLASSES} classes on one connection")
         known.number = self.class_count
@@ -192,9 +160,10 @@ class ObjectPacker(SpecialPacker):
         self.announced.append(known)
 
     @cython.final
-    def _describe(self) -> None:
+    cdef int _describe(self) except -1:
+        cdef Outgoing known
         self.data[self.first] |= DESCRIPTIONS
-        began = self.at
+        cdef Py_ssize_t began = self.at
         for known in self.announced:
             description = known.description
             text = "\0".join((description.name, *description.fields)).encode("utf-8", "surrogatepass")
@@ -209,7 +178,7 @@ class ObjectPacker(SpecialPacker):
         self.at += 4
 
     @cython.final
-    def write_exception(self, value: BaseException, kind: type) -> None:
+    cdef int write_exception(self, object value, object kind) except -1:
         if not self.was_written(value):
             self.remember_open(value)
             self.put(EXCEPTION)
@@ -221,10 +190,10 @@ class ObjectPacker(SpecialPacker):
             self.count += 1
 
     @cython.final
-    def write_reduced(self, value: BaseException) -> None:
+    cdef int write_reduced(self, object value) except -1:
         """Arguments, attributes and cause of an exception, as its builtin class tells them: files of an OSError too."""
         base = builtin_class(type(value))
-        reduced: Any = base.__reduce__(value)
+        reduced = base.__reduce__(value)
         arguments = reduced[1]
         state = reduced[2] if len(reduced) > 2 else None
         if type(value) is not base:
@@ -236,7 +205,7 @@ class ObjectPacker(SpecialPacker):
         self.write_cause(value)
 
     @cython.final
-    def told(self, member: BaseException) -> BaseException:
+    cdef object told(self, object member):
         """A member of a group. One of a class that cannot travel leaves its name and text."""
         if not self.finds_classes or self.travels(type(member)):
             return member
@@ -245,17 +214,17 @@ class ObjectPacker(SpecialPacker):
         return told
 
     @cython.final
-    def travels(self, kind: Any) -> bool:
+    cdef bint travels(self, object kind) except -1:
         """Whether the class of an exception can travel."""
         return kind in self.plans or self.find_plan(kind) is not None or self.find_of_library(kind) is not None
 
     @cython.final
-    def write_state(self, state: dict[str, Any] | None) -> None:
+    cdef int write_state(self, object state) except -1:
         """Attributes of an exception, its notes among them."""
         self.write_made(dict(state) if state else None)
 
     @cython.final
-    def write_cause(self, value: BaseException) -> None:
+    cdef int write_cause(self, object value) except -1:
         """Why it was raised, if it says so. A class that cannot travel leaves its name and text."""
         cause = value.__cause__
         if cause is not None and memo_get(self.memo, cause) == OPEN:
@@ -267,7 +236,7 @@ class ObjectPacker(SpecialPacker):
         self.write_made(cause)
 
     @cython.final
-    def write_unknown(self, value: Any, kind: Any) -> None:
+    cdef int write_unknown(self, object value, object kind) except -1:
         """A type that this packer has not met."""
         if self.find_plan(kind) is not None:
             self.write_other(value, kind)
@@ -292,15 +261,15 @@ class ObjectPacker(SpecialPacker):
                 raise NotPackable(refusal(kind))
 
     @cython.final
-    def find_plan(self, kind: Any) -> Any:
+    cdef object find_plan(self, object kind):
         description = self.classes.by_class.get(kind)
-        plan: Any = tag_of(kind) if description is None else Outgoing(description)
+        plan = tag_of(kind) if description is None else Outgoing(description)
         if plan is not None:
             self.plans[kind] = plan
         return plan
 
     @cython.final
-    def find_of_library(self, kind: Any) -> Any:
+    cdef object find_of_library(self, object kind):
         """The plan of a class that a library registers, or that every process finds by its name."""
         if not self.finds_classes:
             return None
@@ -311,21 +280,21 @@ class ObjectPacker(SpecialPacker):
         return self._plan(kind, description)
 
     @cython.final
-    def find_of_import(self, kind: Any) -> Any:
+    cdef object find_of_import(self, object kind):
         """The plan of a class that a process which has imported it finds by its name."""
         return self._plan(kind, of_import(self.classes, kind)) if self.finds_classes else None
 
     @cython.final
-    def _plan(self, kind: Any, description: Any) -> Any:
+    cdef object _plan(self, object kind, object description):
         if description is None:
             return None
         plan = self.plans[kind] = Outgoing(description)
         return plan
 
 
-_GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())
+_GROUP = getattr(builtins, "BaseExceptionGroup", ())
 
 
-def builtin_class(kind: type) -> Any:
+def builtin_class(kind):
     """The builtin class of an exception, whose functions know its state."""
     return next(each for each in kind.__mro__ if each in BUILTIN)

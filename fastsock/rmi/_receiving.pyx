@@ -1,47 +1,32 @@
-# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+# cython: language_level=3, boundscheck=False, wraparound=True, freethreading_compatible=True
 """How frames come in: from the bytes of a socket to a frame that is there as a whole.
 
 Whoever holds `receiving` reads. What a frame is made of may come at any pace: where a call of these returns or raises
 before the frame is whole, the next one goes on from there.
 """
-
-from __future__ import annotations
+from fastsock.core.binding._carrier cimport is_carrier
+from fastsock.rmi._frames cimport HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
 
 from _socket import MSG_DONTWAIT
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._locks import Lock
 from fastsock.rmi.errors import BadFrame, LimitExceeded
 from fastsock.system.genuine import genuine
-
-if not cython.compiled:
-    from fastsock.rmi._interpreted import is_carrier
-    from fastsock.rmi.frames import HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
-
-    RECEIVE_BYTES = 1 << 14  # what is read at once; a larger part would be copied twice
-    NOTHING = -1
-    from_carrier: Any = None  # of native carriers, which only compiled code calls past Python
-    into_view: Any = None
 
 _now = genuine.monotonic
 FOR_EVER = 0.0
 NOT_AT_ALL = -1.0
 
 
-class Receiver:
+cdef class Receiver:
     """The receiving half of a connection. sock, carrier: None where the kernel carries the bytes."""
 
-    def __init__(self, sock: Any, carrier: Any, session: Any, unpacker: Any, peer: str, limit: int) -> None:
+    def __init__(self, sock, carrier, session, unpacker, peer, limit):
         self.sock = sock
         self.session = session
         self.peer = peer
         self.limit = limit
-        self.lost: Any = None  # the error that ended it
+        self.lost = None  # the error that ended it
         self.activity = 0
         self.bytes_received = 0
         self.receiving = Lock()
@@ -63,18 +48,20 @@ class Receiver:
         self._number = 0
         self._object = 0
         self._method = 0
-        self._large: Any = None
+        self._large = None
         self._filled = 0
-        self._segments: Any = None
-        self._buffers: Any = None  # their memory, while it is filled
+        self._segments = None
+        self._buffers = None  # their memory, while it is filled
         self._segment = 0
 
-    def _read_frame(self, deadline: float) -> bool:
+    cdef bint _read_frame(self, double deadline) except -1:
         """Reads until a whole frame is there. False: nothing comes for now.
 
         deadline: as that of a call; NOT_AT_ALL takes only what is there already. Raises TimeoutError, LostPeer,
         BadFrame and what the socket raises.
         """
+        cdef Py_ssize_t at
+        cdef bytearray memory
         if self._stage == 0:
             while self._end - self._start < HEADER_BYTES:
                 if not self._fill(deadline):
@@ -110,12 +97,13 @@ class Receiver:
         self.activity += 1
         return True
 
-    def _shows_the_rest(self) -> bool:
+    cdef bint _shows_the_rest(self) except -1:
         """Between frames: whether whoever watches the socket hears of what is left. No whole frame lies here."""
-        have = self._end - self._start - HEADER_BYTES
+        cdef Py_ssize_t rest, got
+        cdef Py_ssize_t have = self._end - self._start - HEADER_BYTES
         return self._buffered is None and (have < 0 or have < word_32(self._memory, self._start))
 
-    def _fill(self, deadline: float) -> bool:
+    cdef bint _fill(self, double deadline) except -1:
         """Receives more into the scratch. False: nothing comes for now."""
         if self._start == self._end:
             self._start = self._end = 0
@@ -134,7 +122,7 @@ class Receiver:
         self._end += got
         return True
 
-    def _received(self, got: int, deadline: float) -> int:
+    cdef Py_ssize_t _received(self, Py_ssize_t got, double deadline) except -2:
         """Counts what came; NOTHING stays that."""
         if got > 0:
             self.bytes_received += got
@@ -144,7 +132,8 @@ class Receiver:
             raise TimeoutError
         return got
 
-    def _receive_into(self, view: Any, deadline: float) -> int:
+    cdef Py_ssize_t _receive_into(self, object view, double deadline) except -2:
+        cdef Py_ssize_t got
         if self._is_native:
             got = into_view(self._carrier, view, deadline)
             return self._received(got, deadline)
@@ -159,23 +148,25 @@ class Receiver:
             return NOTHING
         return self._received(got, FOR_EVER)
 
-    def _receive_until(self, view: Any, deadline: float) -> int:
-        left = deadline - _now()
+    cdef Py_ssize_t _receive_until(self, object view, double deadline) except -2:
+        cdef double left = deadline - _now()
         if left <= 0:
             raise TimeoutError
         carrier = self._carrier
         if carrier is None:
             if not self.session.await_readable(left):
                 raise TimeoutError
-            return self._receive(view, 0, MSG_DONTWAIT)  # type: ignore[no-any-return]
+            return self._receive(view, 0, MSG_DONTWAIT)
         carrier.settimeout(left)
         try:
-            return self._receive(view)  # type: ignore[no-any-return]
+            return self._receive(view)
         finally:
             carrier.settimeout(None)
 
-    def _read_large(self, deadline: float) -> bool:
+    cdef bint _read_large(self, double deadline) except -1:
         """The body of a frame that the scratch cannot hold."""
+        cdef Py_ssize_t have, got
+        cdef bytearray memory
         if self._large is None:
             memory = bytearray(self._length)
             have = self._end - self._start
@@ -190,8 +181,9 @@ class Receiver:
             self._filled += got
         return True
 
-    def _read_segments(self, deadline: float) -> bool:
+    cdef bint _read_segments(self, double deadline) except -1:
         """The segments, each into fresh memory of its own."""
+        cdef Py_ssize_t at, size, have, got
         if self._segments is None:
             self._segments, self._buffers = self.session.fresh_segments(self._body(), self._segment_count)
             self._segment = 0
@@ -215,19 +207,19 @@ class Receiver:
             self._segment += 1
         return True
 
-    def _take(self, at: int, have: int) -> None:
+    cdef int _take(self, Py_ssize_t at, Py_ssize_t have) except -1:
         """Takes bytes of a segment out of the scratch: what is behind them moves up to the body."""
-        rest = self._end - at - have
+        cdef Py_ssize_t rest = self._end - at - have
         if rest:
             self._memory[at : at + rest] = self._memory[at + have : self._end]
         self._end = at + rest
 
-    def _body(self) -> Any:
+    cdef object _body(self):
         if self._large is not None:
             return self._large
         return self._view[self._start : self._start + self._length]
 
-    def _begin(self) -> Any:
+    cdef Unpacker _begin(self):
         """The unpacker, at the first value of the frame."""
         segments = self._segments
         if segments is None:
@@ -238,7 +230,7 @@ class Receiver:
             self._unpacker.begin_within(self._large, 0, self._length, segments)
         return self._unpacker
 
-    def _taken(self) -> None:
+    cdef int _taken(self) except -1:
         """The frame is done with."""
         if self._large is None:
             self._start += self._length
@@ -249,25 +241,26 @@ class Receiver:
             self._buffers = None
         self._stage = 0
 
-    def frame_bytes(self) -> int:
+    cpdef Py_ssize_t frame_bytes(self) except -1:
         """Bytes of the frame that was read last, its segments included."""
-        size = self._length
+        cdef Py_ssize_t size = self._length
         for each in self._buffers or ():
             size += len(each)
         return size
 
-    def has_bytes(self) -> bool:
+    cdef bint has_bytes(self) except -1:
         """Whether bytes have come of which the kernel tells nobody any more: in the scratch, or in TLS's memory."""
         return self._end > self._start or (self._buffered is not None and self._buffered())
 
-    def has_more(self) -> bool:
+    cpdef bint has_more(self) except -1:
         """Whether bytes that were received are not read yet."""
         return self._stage != 0 or self.has_bytes()
 
-    def is_whole(self, kind: int, number: int) -> bool:
+    cdef bint is_whole(self, int kind, unsigned int number) noexcept:
         """Whether the scratch holds all of the next frame, and it is of this kind and number."""
-        at = self._start
-        have = self._end - at
+        cdef bytearray memory
+        cdef Py_ssize_t at = self._start
+        cdef Py_ssize_t have = self._end - at
         if self._stage or have < HEADER_BYTES:
             return False
         memory = self._memory

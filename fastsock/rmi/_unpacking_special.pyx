@@ -1,77 +1,22 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The unpacker of arrays and other memory, times, numbers and what else the libraries have."""
-
-from __future__ import annotations
+cimport cython
+from fastsock.rmi._kinds cimport PATHS, PLAIN, SIZES, later, load_numpy, plain_types
+from fastsock.rmi._memory cimport load_double, load_i32, make_clock, make_date, make_datetime, new_instance, set_field
+from fastsock.rmi._format cimport *
 
 import sys
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi.errors import BadFrame
 
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        ARRAY,
-        ARRAY_DESCRIBED,
-        ARRAY_DESCRIBED_SEGMENT,
-        ARRAY_SEGMENT,
-        BIG_INT,
-        BYTEARRAY,
-        BYTEARRAY_OBJECT,
-        BYTEARRAY_SEGMENT,
-        BYTES,
-        BYTES_OBJECT,
-        BYTES_SEGMENT,
-        COMPLEX,
-        DATE,
-        DATETIME,
-        DECIMAL,
-        DTYPE,
-        ELLIPSIS,
-        FORTRAN,
-        FRACTION,
-        FROZENSET,
-        MEMORY,
-        NOT_IMPLEMENTED,
-        OBJECT,
-        PATH,
-        RANGE,
-        RECURSIVE,
-        SCALAR,
-        SLICE,
-        TIME,
-        TIMEDELTA,
-        TIMEZONE,
-        TUPLE,
-        TYPED_ARRAY,
-        UTC,
-        UUID,
-        VIEW,
-        ZONE,
-    )
-    from fastsock.rmi._interpreted import (
-        load_double,
-        load_i32,
-        make_clock,
-        make_date,
-        make_datetime,
-        new_instance,
-        set_field,
-    )
-    from fastsock.rmi._kinds import PATHS, PLAIN, SIZES, later, load_numpy, plain_types
-    from fastsock.rmi._unpacking_values import ValueUnpacker
 
-
-class SpecialUnpacker(ValueUnpacker):
+cdef class SpecialUnpacker(ValueUnpacker):
     """Makes the types of the standard library and of numpy that have forms of their own, but for exceptions."""
 
     @cython.final
-    def read_special(self, tag: int) -> Any:
+    cdef object read_special(self, int tag):
         """Forms that hold no other values."""
+        cdef Py_ssize_t at
         if tag in (ARRAY, ARRAY_SEGMENT, ARRAY_DESCRIBED, ARRAY_DESCRIBED_SEGMENT):
             return self.number(self.read_array(tag))
         elif tag == BIG_INT:
@@ -115,9 +60,9 @@ class SpecialUnpacker(ValueUnpacker):
         return value
 
     @cython.final
-    def read_nested(self, tag: int) -> Any:
+    cdef object read_nested(self, int tag):
         """Forms that hold other values."""
-        at = self.at
+        cdef Py_ssize_t at = self.at
         if tag == DATETIME:
             self.need(11)
             self.at = at + 11
@@ -147,29 +92,29 @@ class SpecialUnpacker(ValueUnpacker):
         raise BadFrame(f"a value has the tag {tag:#04x}, which does not exist")
 
     @cython.final
-    def next_tag(self) -> int:
+    cdef int next_tag(self) except -1:
         """The tag of the next value, which is not read yet."""
         if self.at >= self.limit:
             self._short()
         return self.data[self.at]
 
     @cython.final
-    def read_str(self) -> str:
+    cdef object read_str(self):
         value = self.read()
         if type(value) is not str:
             raise BadFrame(f"{type(value).__name__} stands where a string belongs")
         return value
 
     @cython.final
-    def read_recursive(self) -> Any:
-        tag = self.next_tag()
+    cdef object read_recursive(self):
+        cdef int tag = self.next_tag()
         if not (0xA0 < tag < 0xB0 or 0xC0 <= tag < 0xE0 or tag in (TUPLE, FROZENSET, OBJECT)):
             raise BadFrame(f"a value of the tag {tag:#04x} is said to hold itself")
         self.read()
         return self.read_again()
 
     @cython.final
-    def read_typed_array(self) -> Any:
+    cdef object read_typed_array(self):
         from array import array
 
         code, size, order = self.take(3)
@@ -183,7 +128,7 @@ class SpecialUnpacker(ValueUnpacker):
         return made
 
     @cython.final
-    def read_memory(self) -> Any:
+    cdef object read_memory(self):
         """What `write_memory` wrote, without a number."""
         tag = self.take(1)[0]
         if tag == BYTES:
@@ -197,10 +142,10 @@ class SpecialUnpacker(ValueUnpacker):
         raise BadFrame(f"the tag {tag:#04x} stands where memory belongs")
 
     @cython.final
-    def read_view(self) -> Any:
-        place = self.take_place()
+    cdef object read_view(self):
+        cdef Py_ssize_t place = self.take_place()
         readonly = self.take(1)[0]
-        form: Any = self.read_str()
+        form = self.read_str()
         shape = [self.read_length() for _ in range(self.read_count(1))]
         memory = self.read_memory()
         if readonly != (type(memory) is bytes):
@@ -214,9 +159,9 @@ class SpecialUnpacker(ValueUnpacker):
         return self.put_in_place(place, made)
 
     @cython.final
-    def read_array(self, tag: int) -> Any:
+    cdef object read_array(self, int tag):
+        cdef int code, count
         numpy = load_numpy()
-        shape: Any
         if tag in (ARRAY, ARRAY_SEGMENT):
             self.need(2)
             code = self.data[self.at]
@@ -242,7 +187,7 @@ class SpecialUnpacker(ValueUnpacker):
                 raise BadFrame(f"an array of {size} bytes cannot be in the {self.limit - self.at} that are left")
             if not size:
                 return numpy.empty(shape, dtype, order)
-            memory: Any = bytearray(self.take(size))
+            memory = bytearray(self.take(size))
         else:
             memory = self.take_segment(MEMORY)
             held = memoryview(memory).nbytes
@@ -251,7 +196,7 @@ class SpecialUnpacker(ValueUnpacker):
         return numpy.ndarray(shape, dtype, memory, 0, None, order)
 
     @cython.final
-    def read_scalar(self) -> Any:
+    cdef object read_scalar(self):
         numpy = load_numpy()
         tag = self.take(1)[0]
         if tag in (ARRAY, ARRAY_DESCRIBED, ARRAY_SEGMENT, ARRAY_DESCRIBED_SEGMENT):
@@ -265,7 +210,7 @@ class SpecialUnpacker(ValueUnpacker):
         raise BadFrame(f"a numpy scalar is made of {type(value).__name__}")
 
 
-def _unpack_header(header: bytes) -> tuple[Any, tuple[int, ...], bool, int]:
+def _unpack_header(header):
     """`unpack_header` of what may be no header."""
     from fastsock.array_format import HEADER_BYTES, check_magic, extra_bytes, unpack_header
 

@@ -1,48 +1,14 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The types that have forms of their own, and what is found of them without an import."""
-
-from __future__ import annotations
+from fastsock.rmi._format cimport *
 
 import builtins
 import importlib
 import sys
-from typing import Any
 
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
-
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        ARRAY,
-        BYTEARRAY,
-        COMPLEX,
-        DATE,
-        DATETIME,
-        DECIMAL,
-        DTYPE,
-        ELLIPSIS,
-        EXCEPTION,
-        FRACTION,
-        FROZENSET,
-        NOT_IMPLEMENTED,
-        PATH,
-        RANGE,
-        SCALAR,
-        SET,
-        SLICE,
-        TIME,
-        TIMEDELTA,
-        TIMEZONE,
-        TYPED_ARRAY,
-        UUID,
-        VIEW,
-        ZONE,
-    )
 
 # Types that are met less often, by module and name: to look one up imports nothing.
-LATER: dict[tuple[str, str], int] = {
+LATER = {
     ("datetime", "datetime"): DATETIME,
     ("datetime", "date"): DATE,
     ("datetime", "time"): TIME,
@@ -58,7 +24,7 @@ LATER: dict[tuple[str, str], int] = {
     ("array", "array"): TYPED_ARRAY,
     ("numpy", "ndarray"): ARRAY,
 }
-BUILTIN: dict[type, int] = {
+BUILTIN = {
     bytearray: BYTEARRAY,
     memoryview: VIEW,
     set: SET,
@@ -69,7 +35,7 @@ BUILTIN: dict[type, int] = {
     type(Ellipsis): ELLIPSIS,
     type(NotImplemented): NOT_IMPLEMENTED,
 }
-EXCEPTIONS: dict[str, type[BaseException]] = {
+EXCEPTIONS = {
     name: found
     for name, found in vars(builtins).items()
     if isinstance(found, type) and issubclass(found, BaseException) and found.__name__ == name
@@ -80,13 +46,13 @@ UNCOUNTED = (*BUILTIN, bytes, tuple, list, dict, float, int, str)  # for without
 
 PATHS = ("PosixPath", "PurePosixPath", "PureWindowsPath")
 PLAIN = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
-plain_codes: dict[Any, int] = {}  # dtype to its place in PLAIN
-plain_types: list[Any] = []
+plain_codes = {}  # dtype to its place in PLAIN
+plain_types = []
 SIZES = (1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16)
-_np: Any = None  # numpy, when the first array comes
+_np = None  # numpy, when the first array comes
 
 
-def load_numpy() -> Any:
+cpdef load_numpy():
     global _np
     if _np is None:
         import numpy
@@ -97,10 +63,10 @@ def load_numpy() -> Any:
     return _np
 
 
-_found: dict[tuple[str, str], Any] = {}
+_found = {}
 
 
-def later(module: str, name: str) -> Any:
+cpdef later(str module, str name):
     """A class of the standard library, imported when the first instance comes."""
     found = _found.get((module, name))
     if found is None:
@@ -108,7 +74,7 @@ def later(module: str, name: str) -> Any:
     return found
 
 
-def tag_of(kind: type) -> int | None:
+def tag_of(kind):
     root = kind.__module__.partition(".")[0]
     if root == "numpy":
         numpy = load_numpy()
@@ -122,5 +88,5 @@ def tag_of(kind: type) -> int | None:
     return None
 
 
-def name_of(kind: type) -> str:
+def name_of(kind):
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,46 +1,20 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
-"""A frame from its start to its end. `_format.py` describes the bytes.
+# cython: language_level=3, freethreading_compatible=True
+"""A frame from its start to its end. `_format.pxd` describes the bytes.
 
 A packer belongs to one connection and direction: it numbers its classes and its cached values. Two threads may not use
 it at once.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
-
-
-if not cython.compiled:
-    from fastsock.rmi._format import DEEPEST, FORGET, KEPT_SCRATCH, NEW, SCRATCH, SPARE, WORD
-    from fastsock.rmi._interpreted import store_64
-    from fastsock.rmi._packing_objects import ObjectPacker
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from fastsock.rmi.values import ClassTable
-
-    Buffer = Any
+from fastsock.rmi._memory cimport store_64
+from fastsock.rmi._format cimport *
+from fastsock.rmi._packing_objects cimport Outgoing
 
 OPTIMIZATIONS = frozenset({"class-number", "array-memory", "early-detection", "cache"})
 
 
-class Packer(ObjectPacker):
+cdef class Packer(ObjectPacker):
     """Packs values for one connection. `start`, `pack` once or more, `finish`."""
 
-    def __init__(
-        self,
-        classes: ClassTable,
-        references: Any = None,
-        trust_pickle: bool = False,
-        depth: int = 100,
-        without: Collection[str] = frozenset(),
-    ) -> None:
+    def __init__(self, classes, references=None, trust_pickle=False, depth=100, without=frozenset()):
         if not 0 < depth <= DEEPEST:
             raise ValueError(f"depth is {depth}: it must be from 1 to {DEEPEST}")
         unknown = sorted(set(without) - OPTIMIZATIONS)
@@ -51,7 +25,7 @@ class Packer(ObjectPacker):
         self.is_open = False
         self.is_packing = False
 
-    def start(self, reserved: int = 0) -> None:
+    cpdef start(self, Py_ssize_t reserved=0):
         """Begin a frame whose first `reserved` bytes are for its header. The buffers of the one before are void."""
         if self.is_packing:
             raise RuntimeError("a pack function used the connection that it packs for: gather first what it needs")
@@ -76,7 +50,7 @@ class Packer(ObjectPacker):
         self.at = reserved + 1
         self.is_open = True
 
-    def pack(self, value: Any) -> None:
+    cpdef pack(self, object value):
         """Pack one more value. Raises NotPackable or LimitExceeded: then `abandon`."""
         if self.is_packing or not self.is_open:
             raise RuntimeError("a value is packed between start and finish, and not by a pack function")
@@ -86,7 +60,7 @@ class Packer(ObjectPacker):
         finally:
             self.is_packing = False
 
-    def pack_written(self, writer: Any) -> None:
+    cpdef pack_written(self, Writer writer):
         """Pack one more value, which `writer` writes. As `pack`."""
         if self.is_packing or not self.is_open:
             raise RuntimeError("a value is packed between start and finish, and not by a pack function")
@@ -96,12 +70,12 @@ class Packer(ObjectPacker):
         finally:
             self.is_packing = False
 
-    def finish(self) -> tuple[memoryview, list[Buffer]]:
+    cpdef finish(self):
         """The frame: the scratch, header room first, and the buffers that follow it. They are valid until `start`."""
         self.close()
         return self.whole[: self.at], self.segments
 
-    def pack_frame(self, reserved: int, values: Sequence[Any]) -> tuple[memoryview, list[Buffer]]:
+    cpdef pack_frame(self, Py_ssize_t reserved, object values):
         """`start`, `pack` of each value, and `finish`; `abandon` where that fails."""
         self.start(reserved)
         try:
@@ -112,7 +86,7 @@ class Packer(ObjectPacker):
             raise
         return self.finish()
 
-    def close(self) -> None:
+    cpdef close(self):
         """Write the end of the body. For C: then `data`, `at` and `segments` are the frame."""
         if self.announced:
             self._describe()
@@ -126,8 +100,10 @@ class Packer(ObjectPacker):
             self._forget_numbers()
         self.is_open = False
 
-    def abandon(self) -> None:
+    cpdef abandon(self):
         """The frame is not sent: what it announced is taken back."""
+        cdef Outgoing outgoing
+        cdef Py_ssize_t place
         for outgoing in self.announced:
             outgoing.number = NEW
         self.class_count -= len(self.announced)

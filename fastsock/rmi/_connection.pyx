@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+# cython: language_level=3, boundscheck=False, wraparound=True, freethreading_compatible=True
 """One connection, both roles at once: either end may call, and either may be called. This is the path of every call.
 
 Whoever waits for an answer receives for itself, so a call switches no thread at either end. One thread receives at a
@@ -7,8 +7,7 @@ it leaves, it wakes another one that waits. A thread of a pool receives the same
 
 No lock is held while a thread waits or runs a method. `sending` is held for one frame.
 
-The connection is a class in four files, from bytes up. Cython compiles each with the C types of the `.pxd` beside it,
-and Python runs it where there is no compiler:
+The connection is a class in four files, from bytes up:
 
     _receiving      bytes to frames
     _sending        frames to bytes
@@ -18,20 +17,25 @@ and Python runs it where there is no compiler:
     _locks          the locks of these; the numbers of frames.py in C: _frames.pxd
     _vectorcall.pxd how compiled methods take their arguments, for this file and _batching
 """
-
-from __future__ import annotations
+cimport cython
+from cpython.object cimport PyObject
+from fastsock.rmi._frames cimport (
+    BATCH, BEHALF, CALL, CANCEL, CHAIN, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, ITEM, KEYWORDS, LASTING, ONEWAY,
+    RESULT,
+)
+from fastsock.rmi._flow cimport Inflow
+from fastsock.rmi._locks cimport order
+from fastsock.rmi._packing cimport Packer
+from fastsock.rmi._records cimport context_of, get_ident, new_call
+from fastsock.rmi._serving cimport THREAD_SHIFT, now
+from fastsock.rmi._unpacking cimport Unpacker
+from fastsock.rmi._vectorcall cimport accept_vectorcall, given_by_name, given_by_place
 
 import select
 from _thread import allocate_lock
 from collections import deque
 from contextlib import suppress
-from typing import Any
 from weakref import ref
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._locks import Lock
 from fastsock.rmi._receiving import FOR_EVER, NOT_AT_ALL
@@ -41,47 +45,14 @@ from fastsock.rmi.errors import BadFrame, CallTimeout, LimitExceeded, LostPeer, 
 from fastsock.rmi.interrupts import interrupted
 from fastsock.rmi.introspection import ANY
 
-if not cython.compiled:
-    from _thread import get_ident
 
-    from fastsock.rmi._interpreted import accept_calls, context_of, order
-    from fastsock.rmi._interpreted import no_vectorcall as vectorcall_of_method
-    from fastsock.rmi._records import Call
-    from fastsock.rmi._records import Call as new_call
-    from fastsock.rmi._serving import THREAD_SHIFT, Servant, now
-    from fastsock.rmi.frames import (
-        BATCH,
-        BEHALF,
-        CALL,
-        CANCEL,
-        CHAIN,
-        DEADLINE,
-        ERROR,
-        FREE,
-        GOODBYE,
-        HEADER_BYTES,
-        ITEM,
-        KEYWORDS,
-        LASTING,
-        ONEWAY,
-        RESULT,
-    )
-    from fastsock.rmi.interfaces import ONEWAY as IS_ONEWAY
-
-    COUNT_MASK = 0xFFFFFF
-    MOST_UNHEEDED = 1 << 20  # bytes sent by who waits for nothing, before it looks at what came
-    MOST_ITEMS = 32  # of a stream that are taken before the first of them is given
-
-__all__ = ["FOR_EVER", "NOT_AT_ALL", "Connection", "Method", "Target", "poll_descriptor"]
-
-
-class Target:
+cdef class Target:
     """The object that a proxy's methods are called on, and the connection to it.
 
     home: makes the connection again, and finds the object there (proxy.py).
     """
 
-    def __init__(self, name: str, connection: Any, object_number: int, timeout: float, home: Any) -> None:
+    def __init__(self, name, connection, object_number, timeout, home):
         self.name = name
         self._connection = connection
         self.object_number = object_number
@@ -89,24 +60,24 @@ class Target:
         self.home = home
 
     @property
-    def connection(self) -> Any:
+    def connection(self):
         """The present one. Another thread may connect again at any time."""
         return self._current()
 
     @connection.setter
-    def connection(self, connection: Any) -> None:
+    def connection(self, connection):
         with cython.critical_section(self):
             self._connection = connection
 
-    def _current(self) -> Any:
+    cdef Connection _current(self):
         with cython.critical_section(self):
             return self._connection
 
 
-class Method:
+cdef class Method:
     """A method of an object elsewhere. A proxy makes one for each name, and says what its class says of it."""
 
-    def __init__(self, target: Target, name: str, number: int, flags: int) -> None:
+    def __init__(self, target, name, number, flags):
         self.target = target
         self.name = name
         self.number = number
@@ -114,17 +85,18 @@ class Method:
         self.__name__ = name
         self.__doc__ = None
         self.__signature__ = ANY
-        self._vectorcall = vectorcall_of_method()
+        self._vectorcall = <void *>call_method
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance, owner):
         return self  # help() shows the signature of what looks like a method
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments, **keywords):
         return self._call(arguments, keywords)
 
-    def _call(self, arguments: Any, keywords: Any) -> Any:
-        target = self.target
-        connection = target._current()
+    cdef object _call(self, object arguments, object keywords):
+        cdef double deadline
+        cdef Target target = self.target
+        cdef Connection connection = target._current()
         if connection is None or connection.lost is not None or connection.forks != connection.process.forks:
             connection = target.home.connect_again(self)
         deadline = 0.0
@@ -137,62 +109,70 @@ class Method:
             return target.home.call(self, connection, arguments, keywords, deadline)
         return connection.call(self, arguments, keywords, deadline)
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"<method {self.name} of {self.target.name}>"
 
 
-class Connection(Servant):
+cdef object call_method(object method, PyObject **given, size_t flagged, PyObject *names):
+    return (<Method>method)._call(given_by_place(given, flagged), given_by_name(given, flagged, names))
+
+
+cdef int accept_calls() except -1:
+    cdef Method made = Method.__new__(Method)
+    accept_vectorcall(made, <char *>&made._vectorcall - <char *><void *>made)
+    return 0
+
+
+cdef class Connection(Servant):
     """One connection after its hello.
 
     sock: it is used by this object alone. session: what is not on the path of every call (session.py). packer,
     unpacker: of the codec. peer: for messages.
     """
 
-    def __init__(
-        self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
-    ) -> None:
+    def __init__(self, sock, carrier, session, packer, unpacker, peer, limit):
         Servant.__init__(self, sock, carrier, session, packer, unpacker, peer, limit)
         self.closing = False
         self.hurried = False  # other connections want the thread that serves this one
         self.knows_chains = False  # the other end
         self.process = process
         self.forks = process.forks
-        self.calls: dict[int, Call] = {}
-        self._parked: dict[Call, Call] = {}
-        self._threads: dict[int, int] = {}
+        self.calls = {}
+        self._parked = {}
+        self._threads = {}
         self._end_begun = Lock()  # the first error that ends it takes it, for good
         self._last_thread = 0
         self._last_slot = 0
         self._count = 0
         self._counted_all = False
         self._heeded = 0  # of bytes_sent, when who waits for nothing looked last
-        self._stream: Any = None  # the stream that an item came for last, if it lives
+        self._stream = None  # the stream that an item came for last, if it lives
         self._stream_number = 0
         self._is_serving = False  # a thread that serves handles a frame
-        self._resumed: Any = None  # the producer that it goes on with
+        self._resumed = None  # the producer that it goes on with
 
     # ---- calling ----
 
-    def call(self, method: Any, arguments: Any, keywords: Any, deadline: float, flags: int = 0) -> Any:
+    cpdef object call(self, Method method, object arguments, object keywords, double deadline, int flags=0):
         """Makes a call and waits for its answer: returns its value, or raises its error.
 
         deadline: by the monotonic clock, 0 for none. Within a method it is that of the method's call at the latest.
         flags: LASTING, where a stream must end at the deadline. Raises CallTimeout, LostPeer, and what the method
         raised.
         """
-        call = self.start(CALL, method, arguments, keywords, deadline, flags)
+        cdef Call call = self.start(CALL, method, arguments, keywords, deadline, flags)
         if not call.done:
             self.wait(call, call.deadline)
         if call.failed:
             raise self.session.raised(call)
         return call.value
 
-    def start(self, kind: int, method: Any, arguments: Any, keywords: Any, deadline: float, flags: int) -> Any:
+    cpdef Call start(self, int kind, Method method, object arguments, object keywords, double deadline, int flags):
         """Sends a call. Returns what to wait for (it is done at once where nothing comes back).
 
         arguments: a tuple, or of a batch what writes itself.
         """
-        call = new_call(0, method)
+        cdef Call call = new_call(0, method)
         if kind == ONEWAY:
             call.done = True
         else:
@@ -200,15 +180,19 @@ class Connection(Servant):
         self._send_call(kind, method, arguments, keywords, deadline, flags, call)
         return call
 
-    def tell(self, method: Any, arguments: Any, keywords: Any, deadline: float) -> None:
+    cpdef object tell(self, Method method, object arguments, object keywords, double deadline):
         """Sends a one-way call."""
         self._send_call(ONEWAY, method, arguments, keywords, deadline, 0, None)
 
-    def _send_call(
-        self, kind: int, method: Any, arguments: Any, keywords: Any, deadline: float, flags: int, call: Any
-    ) -> None:
+    cdef int _send_call(
+        self, int kind, Method method, object arguments, object keywords, double deadline, int flags, Call call,
+    ) except -1:
+        cdef Request request
+        cdef unsigned int number
+        cdef double left, lasting
+        cdef Packer packer
         sending = self.sending
-        behalf = 0
+        cdef unsigned int behalf = 0
         chain = None
         running = context_of(self._current)
         if running is not None:
@@ -286,9 +270,10 @@ class Connection(Servant):
                 if kind == ONEWAY and self.lost is not None:
                     raise self.session.gone(method, True)
 
-    def _next_number(self) -> int:
+    cdef unsigned int _next_number(self) except? 0:
         """The number of this thread's next call. The caller holds `sending`."""
-        thread = get_ident()
+        cdef unsigned int slot
+        cdef unsigned long thread = get_ident()
         if thread != self._last_thread:
             self._last_slot = self._slot(thread)
             self._last_thread = thread
@@ -298,8 +283,9 @@ class Connection(Servant):
             return self._unused(slot)
         return slot << THREAD_SHIFT | self._count
 
-    def _unused(self, slot: int) -> int:
+    cdef unsigned int _unused(self, unsigned int slot) except? 0:
         """A number that no call and no stream has. All were given once, and some may live long."""
+        cdef unsigned int number
         self._counted_all = True
         while True:
             number = slot << THREAD_SHIFT | self._count
@@ -307,14 +293,14 @@ class Connection(Servant):
                 return number
             self._count = (self._count + 1) & COUNT_MASK
 
-    def _slot(self, thread: int) -> int:
+    cdef object _slot(self, unsigned long thread):
         """A small number for a thread. Two threads that share one wait for each other's one-way calls, no more."""
         slot = self._threads.get(thread)
         if slot is None:
             slot = self._threads[thread] = len(self._threads) % THREADS
         return slot
 
-    def wait(self, call: Call, deadline: float) -> None:
+    cpdef object wait(self, Call call, double deadline):
         """Receives until the call is done. Raises CallTimeout; what it raises ends the call, not the connection."""
         try:
             self.wait_on(call, deadline)
@@ -329,9 +315,9 @@ class Connection(Servant):
             self.give_up(call)
             raise
 
-    def wait_on(self, call: Call, deadline: float) -> None:
+    cpdef object wait_on(self, Call call, double deadline):
         """Receives until the call is done. Raises TimeoutError: then the call goes on."""
-        request: Any
+        cdef Request request
         call.awaited = True
         while not call.done:
             if call.inbox:
@@ -359,20 +345,21 @@ class Connection(Servant):
         if (self._parked or self.has_bytes()) and not self.receiving.locked():
             self._hand_over()
 
-    def _execute_here(self, request: Any) -> None:
+    cdef object _execute_here(self, Request request):
         """In the thread that waits. It may run a request already, and both may call by any connection."""
         request.outer = context_of(self._current)
         self.execute(request)
 
-    def _hand_over(self) -> None:
+    cdef int _hand_over(self) except -1:
         """This thread receives no more. Frames may have come of which the kernel tells nobody."""
         if self._parked:
             self._wake_next()
         elif self.session.served:
             self.session.submit(self.session.pool.serve, self.session)
 
-    def _park(self, call: Call, deadline: float) -> None:
+    cdef object _park(self, Call call, double deadline):
         """Sleeps until the call is done, or has something to run, or nobody receives any more."""
+        cdef double left
         wake = call.wake
         if wake is None:
             call.wake = wake = allocate_lock()
@@ -399,18 +386,19 @@ class Connection(Servant):
             return
         raise TimeoutError
 
-    def _wake(self, call: Call) -> None:
+    cdef int _wake(self, Call call) except -1:
         if self._parked.pop(call, None) is not None:
             call.wake.release()
 
-    def _wake_next(self) -> None:
+    cdef object _wake_next(self):
         """Nobody receives any more: one of those that wait takes it over."""
+        cdef Call call
         for call in list(self._parked):
             if self._parked.pop(call, None) is not None:
                 call.wake.release()
                 return
 
-    def give_up(self, call: Call) -> bool:
+    cpdef bint give_up(self, Call call) except -1:
         """Nobody waits for the call any more: its answer will be dropped, and the other end is told. False: the answer
         has come meanwhile."""
         known = self.calls.pop(call.number, None)
@@ -425,12 +413,14 @@ class Connection(Servant):
 
     # ---- what came ----
 
-    def _handle(self, mine: Any) -> Any:
+    cdef Request _handle(self, Call mine):
         """Handles the frame that was read. Returns a request that the caller has to run, or None.
 
         mine: the call that this thread waits for, or None. The caller holds `receiving`.
         """
-        kind = self._kind
+        cdef Request request
+        cdef Call call
+        cdef int kind = self._kind
         if kind in (RESULT, ERROR):
             self._answer(kind)
             return None
@@ -475,11 +465,13 @@ class Connection(Servant):
         self._taken()
         return None
 
-    def _item(self) -> bool:
+    cdef bint _item(self) except -1:
         """An item of a stream. One that nobody reads is dropped: False."""
-        number = self._number
-        unpacker = self._unpacker
-        failure: Any = None
+        cdef Py_ssize_t size
+        cdef Inflow stream
+        cdef unsigned int number = self._number
+        cdef Unpacker unpacker = self._unpacker
+        failure = None
         value = None
         try:
             self._begin()
@@ -508,7 +500,7 @@ class Connection(Servant):
         stream.arrived(value, size)
         return True
 
-    def _take_items(self, number: int) -> None:
+    cdef object _take_items(self, unsigned int number):
         """Takes the items of a stream that are in the scratch already: a reader that is behind waits once for many."""
         if self._stream is None:
             return
@@ -516,10 +508,10 @@ class Connection(Servant):
             if not self.is_whole(ITEM, number) or not self._read_frame(NOT_AT_ALL) or not self._item():
                 return
 
-    def _answer(self, kind: int) -> None:
-        flags = self._flags
-        call = self.calls.pop(self._number, None)
-        unpacker = self._unpacker
+    cdef object _answer(self, int kind):
+        cdef int flags = self._flags
+        cdef Call call = self.calls.pop(self._number, None)
+        cdef Unpacker unpacker = self._unpacker
         try:
             self._begin()
             value = unpacker.unpack() if kind == RESULT else self.session.unpack_error(unpacker)
@@ -541,7 +533,7 @@ class Connection(Servant):
             return
         self._special_answer(kind, flags, call, value)
 
-    def _special_answer(self, kind: int, flags: int, call: Any, value: Any) -> None:
+    cdef int _special_answer(self, int kind, int flags, Call call, object value) except -1:
         """The answer is a stream, or nobody waits for it any more."""
         if call is not None:
             try:
@@ -552,12 +544,12 @@ class Connection(Servant):
         elif flags:
             self.session.nobody_reads(flags, self._number)
 
-    def _unanswered(self, call: Any, error: BaseException) -> None:
+    def _unanswered(self, call, error):
         if call is not None:
             self.calls[call.number] = call  # it ends with the others
         self._half_handled(error)
 
-    def settle(self, call: Call, value: Any, failed: bool) -> None:
+    cpdef object settle(self, Call call, object value, bint failed):
         call.value = value
         call.failed = failed
         call.done = True
@@ -567,8 +559,9 @@ class Connection(Servant):
         if call.on_done is not None:
             call.on_done(call)
 
-    def receive_what_came(self, most: int = 0) -> bool:
+    cpdef object receive_what_came(self, unsigned long long most=0):
         """Receives without waiting, and not much more than so many bytes (0: all). False: another thread receives."""
+        cdef unsigned long long begin
         if not self.receiving.acquire(False):
             return False
         begin = self.bytes_received
@@ -587,12 +580,12 @@ class Connection(Servant):
                 self._wake_next()
         return True
 
-    def serve(self, lingers: bool) -> bool:
+    cpdef bint serve(self, bint lingers) except -1:
         """Receives and runs requests until none comes for a while. Returns whether this thread received last.
 
         lingers: whether to wait for the next one; else only what is there is run. The caller holds `receiving`.
         """
-        request: Any
+        cdef Request request
         deadline = FOR_EVER if lingers else NOT_AT_ALL
         self.hurried = False
         held = True
@@ -638,7 +631,7 @@ class Connection(Servant):
                 if self._parked:
                     self._wake_next()
 
-    def resume(self, producer: Any) -> None:
+    cpdef object resume(self, object producer):
         """A stream has credit again. The receiver calls it: who serves goes on with it as soon as it has let go."""
         if self._is_serving and self._resumed is None:
             self._resumed = producer
@@ -647,8 +640,9 @@ class Connection(Servant):
 
     # ---- the end ----
 
-    def fail(self, error: Any) -> None:
+    cpdef object fail(self, object error):
         """The connection is of no use any more: all calls on their way end with the error. Idempotent."""
+        cdef Call call
         if not self._end_begun.acquire(False):
             return
         error.__traceback__ = None  # its frames hold what was called last
@@ -663,7 +657,7 @@ class Connection(Servant):
         self.session.was_lost(error)
 
 
-def poll_descriptor(descriptor: int, events: int, seconds: float) -> int:
+def poll_descriptor(descriptor, events, seconds):
     """What of POLLIN and POLLOUT is so, after `seconds` at most."""
     poller = select.poll()
     poller.register(descriptor, events)

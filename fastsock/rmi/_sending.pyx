@@ -1,54 +1,40 @@
-# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+# cython: language_level=3, boundscheck=False, wraparound=True, freethreading_compatible=True
 """How frames go out: what the packer holds goes from where it lies, with its large parts behind it.
 
 Whoever holds `sending` packs and sends one frame. Where the other end takes nothing, the sender receives meanwhile: two
 ends that both send much do not stop each other.
 """
-
-from __future__ import annotations
+from fastsock.rmi._frames cimport HEADER_BYTES, put_header
 
 from _socket import MSG_DONTWAIT
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._locks import Lock
 from fastsock.rmi.errors import LimitExceeded, LostPeer
 from fastsock.rmi.interrupts import interrupted
 
-if not cython.compiled:
-    from fastsock.rmi._receiving import Receiver
-    from fastsock.rmi.frames import HEADER_BYTES, put_header
-
-    MOST_PARTS = 64  # of one send
-    send_scratch: Any = None  # of native carriers, which only compiled code calls past Python
-    send_views: Any = None
-
 ROOM_EVERY = 1 << 18  # bytes that a sender without room receives before it looks for room again
 PATIENCE = 0.002  # seconds that a sender waits for room before it looks for something to receive
 
 
-class Sender(Receiver):
+cdef class Sender(Receiver):
     """The sending half of a connection."""
 
-    def __init__(
-        self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
-    ) -> None:
+    def __init__(self, sock, carrier, session, packer, unpacker, peer, limit):
         Receiver.__init__(self, sock, carrier, session, unpacker, peer, limit)
         self.frames_sent = 0
         self.bytes_sent = 0
         self.sending = Lock()
-        self.on_blocked: Any = None  # of an event loop, that sends the rest when there is room
+        self.on_blocked = None  # of an event loop, that sends the rest when there is room
         self._packer = packer
-        self._unsent: list[Any] = []
+        self._unsent = []
         self._send = sock.send
         self._send_gather = sock.sendmsg
 
-    def send_plain(self, kind: int, flags: int, number: int, object_number: int, method: int, values: Any) -> int:
+    cpdef Py_ssize_t send_plain(
+        self, int kind, int flags, unsigned int number, unsigned int object_number, unsigned int method, object values,
+    ) except -1:
         """Sends one frame of these values, packed one by one. Returns its bytes, as frame_bytes() of the other end."""
+        cdef Packer packer
         self.sending.acquire()
         try:
             if self.lost is not None:
@@ -65,8 +51,9 @@ class Sender(Receiver):
         finally:
             self.sending.release()
 
-    def send_value(self, kind: int, number: int, value: Any) -> int:
+    cpdef Py_ssize_t send_value(self, int kind, unsigned int number, object value) except -1:
         """As send_plain(), of one value."""
+        cdef Packer packer
         self.sending.acquire()
         try:
             if self.lost is not None:
@@ -82,17 +69,20 @@ class Sender(Receiver):
         finally:
             self.sending.release()
 
-    def _abandon(self) -> None:
+    cdef int _abandon(self) except -1:
         """What was packed does not go."""
         self._packer.abandon()
         self.session.references.abandoned()
 
-    def _send_frame(self, kind: int, flags: int, number: int, object_number: int, method: int) -> int:
+    cdef Py_ssize_t _send_frame(
+        self, int kind, int flags, unsigned int number, unsigned int object_number, unsigned int method,
+    ) except -1:
         """Sends what the packer holds, and returns its bytes but those of the header."""
-        packer = self._packer
+        cdef Py_ssize_t sent
+        cdef Packer packer = self._packer
         packer.close()
-        length = packer.at
-        count = len(packer.segments)
+        cdef Py_ssize_t length = packer.at
+        cdef Py_ssize_t count = len(packer.segments)
         if length - HEADER_BYTES > self.limit or count > 0xFFFF:
             self._abandon()
             raise LimitExceeded(
@@ -116,29 +106,29 @@ class Sender(Receiver):
                 raise self.session.gone(None, True) from error
         if sent < length:
             self._push([packer.whole[sent:length]])
-        return length - HEADER_BYTES  # type: ignore[no-any-return]
+        return length - HEADER_BYTES
 
-    def _send_scratch(self, length: int) -> int:
+    cdef Py_ssize_t _send_scratch(self, Py_ssize_t length) except -1:
         """Sends what finds room of so many bytes."""
         if self._is_native:
-            return send_scratch(self._carrier, self._packer, length, self.on_blocked is not None)  # type: ignore[no-any-return]
+            return send_scratch(self._carrier, self._packer, length, self.on_blocked is not None)
         return self._send_parts([self._packer.whole[:length]])
 
-    def _send_parts(self, parts: Any) -> int:
+    cdef Py_ssize_t _send_parts(self, list parts) except -1:
         """Sends the first bytes of the parts together: a reader that waits finds no header without what follows it."""
         if self._is_native:
-            return send_views(self._carrier, parts, self.on_blocked is not None)  # type: ignore[no-any-return]
+            return send_views(self._carrier, parts, self.on_blocked is not None)
         try:
             if len(parts) == 1:
-                return self._send(parts[0], MSG_DONTWAIT)  # type: ignore[no-any-return]
-            return self._send_gather(parts[:MOST_PARTS], (), MSG_DONTWAIT)  # type: ignore[no-any-return]
+                return self._send(parts[0], MSG_DONTWAIT)
+            return self._send_gather(parts[:MOST_PARTS], (), MSG_DONTWAIT)
         except BlockingIOError:
             return 0
 
-    def _send_with_segments(self, length: int) -> int:
-        packer = self._packer
+    cdef Py_ssize_t _send_with_segments(self, Py_ssize_t length) except -1:
+        cdef Packer packer = self._packer
         views = [memoryview(each).cast("B") for each in packer.segments]
-        total = length + sum([len(each) for each in views])
+        cdef Py_ssize_t total = length + sum([len(each) for each in views])
         if total > self.limit:
             self._abandon()
             raise LimitExceeded(f"{self.peer}: a message of {total} bytes is beyond the limit of {self.limit}")
@@ -147,9 +137,10 @@ class Sender(Receiver):
         self._push([packer.whole[:length], *views])
         return total - HEADER_BYTES
 
-    def _push(self, parts: Any) -> None:
+    cdef object _push(self, object parts):
         """Sends the parts, behind what is unsent. Receives meanwhile where there is no room."""
-        pending = self._unsent
+        cdef Py_ssize_t sent
+        cdef list pending = self._unsent
         parts = [part for part in parts if len(part)]
         pending.extend(parts)
         try:
@@ -177,11 +168,11 @@ class Sender(Receiver):
                 self.fail(LostPeer(f"{self.peer}: a message was sent in part, and there is no memory for the rest"))
             raise
 
-    def _take_off(self, sent: int) -> None:
+    cdef int _take_off(self, Py_ssize_t sent) except -1:
         """The first bytes of what is unsent have gone."""
-        pending = self._unsent
-        gone = 0
-        left = sent
+        cdef list pending = self._unsent
+        cdef Py_ssize_t gone = 0
+        cdef Py_ssize_t left = sent
         while gone < len(pending) and left >= len(pending[gone]):
             left -= len(pending[gone])
             gone += 1
@@ -189,7 +180,7 @@ class Sender(Receiver):
         if left:
             pending[0] = pending[0][left:]
 
-    def send_unsent(self) -> bool:
+    cpdef bint send_unsent(self) except -1:
         """Sends what found no room, as far as there is room now. Whether nothing is left. Raises LostPeer."""
         self.sending.acquire()
         try:
@@ -199,16 +190,16 @@ class Sender(Receiver):
         finally:
             self.sending.release()
 
-    def _await_room(self) -> None:
+    cdef int _await_room(self) except -1:
         """The other end takes nothing. Perhaps it sends, and waits for this end to receive."""
-        received = self.bytes_received
+        cdef unsigned long long received = self.bytes_received
         self.receive_what_came(ROOM_EVERY)  # it may send faster than this end receives
         if self.lost is not None:
             raise self.session.gone(None, True)
         if self.bytes_received == received:
             self.session.await_room(PATIENCE)
 
-    def cannot_send(self, error: Any) -> None:
+    cpdef object cannot_send(self, object error):
         """The other end takes nothing any more. What it sent before it left is received, then the connection ends.
 
         Another thread that receives comes to that end by itself.
@@ -219,18 +210,18 @@ class Sender(Receiver):
 
     # ---- what the whole connection does ----
 
-    def receive_what_came(self, most: int = 0) -> bool:
+    cpdef object receive_what_came(self, unsigned long long most=0):
         """Receives without waiting, and not much more than so many bytes (0: all). False: another thread receives."""
         raise NotImplementedError
 
-    def wait_on(self, call: Any, deadline: float) -> None:
+    cpdef object wait_on(self, Call call, double deadline):
         """Receives until the call is done. Raises TimeoutError: then the call goes on."""
         raise NotImplementedError
 
-    def settle(self, call: Any, value: Any, failed: bool) -> None:
+    cpdef object settle(self, Call call, object value, bint failed):
         """The call is done."""
         raise NotImplementedError
 
-    def fail(self, error: Any) -> None:
+    cpdef object fail(self, object error):
         """The connection is of no use any more: all calls on their way end with the error. Idempotent."""
         raise NotImplementedError

@@ -1,19 +1,17 @@
-# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+# cython: language_level=3, boundscheck=False, wraparound=True, freethreading_compatible=True
 """What is called here: the requests of the other end, their order, and their answers.
 
 Requests of one thread of the other end run one after the other, those of different threads at once.
 """
-
-from __future__ import annotations
+from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CHAIN, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
+from fastsock.rmi._packing cimport Packer
+from fastsock.rmi._records cimport (
+    Entry, context_of, enter_context, goes_on, leave_context, Rows, new_request, whole_number,
+)
+from fastsock.rmi._unpacking cimport Unpacker
 
 from collections import deque
 from functools import partial
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi import chains
 from fastsock.rmi._locks import Lock
@@ -21,40 +19,30 @@ from fastsock.rmi._records import WAITS, current
 from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, UnknownMethod, UnknownObject
 from fastsock.rmi.interrupts import interrupted
 
-if not cython.compiled:
-    from fastsock.rmi._interpreted import context_of, enter_context, goes_on, leave_context, whole_number
-    from fastsock.rmi._records import Call, Request, Rows
-    from fastsock.rmi._records import Request as new_request
-    from fastsock.rmi._sending import Sender
-    from fastsock.rmi.frames import BATCH, BEHALF, CALL, CHAIN, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
-    from fastsock.system.genuine import genuine
-
-    now = genuine.monotonic
-    THREAD_SHIFT = 24
-
 THREADS = 255
 
 
-class Servant(Sender):
+cdef class Servant(Sender):
     """The end of a connection that is called."""
 
-    def __init__(
-        self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
-    ) -> None:
+    def __init__(self, sock, carrier, session, packer, unpacker, peer, limit):
         Sender.__init__(self, sock, carrier, session, packer, unpacker, peer, limit)
-        self.exports: dict[int, Any] = {}
+        self.exports = {}
         self._current = current
         self._order = Lock()
-        self._running: list[Any] = [None] * (THREADS + 1)  # by the caller's thread
-        self._free: dict[int, Any] = {}  # those for which later ones do not wait, by their number
-        self._given_up: dict[int, Any] = {}  # those that run though nobody waits for them any more
+        self._running = [None] * (THREADS + 1)  # by the caller's thread
+        self._free = {}  # those for which later ones do not wait, by their number
+        self._given_up = {}  # those that run though nobody waits for them any more
 
-    def _request(self) -> Any:
+    cdef Request _request(self):
         """The request of the frame. None: it cannot be run, and its caller was told."""
-        flags = self._flags
-        unpacker = self._unpacker
-        deadline = 0.0
-        behalf = 0
+        cdef unsigned int number
+        cdef Request request
+        cdef Entry exported
+        cdef int flags = self._flags
+        cdef Unpacker unpacker = self._unpacker
+        cdef double deadline = 0.0
+        cdef unsigned int behalf = 0
         keywords = None
         chain = None
         try:
@@ -103,25 +91,25 @@ class Servant(Sender):
             request.chain = chain if exported.flags else chains.passed(chain, request)
         return request
 
-    def _deadline_told(self, left: Any) -> float:
+    cdef double _deadline_told(self, object left) except? -1:
         """When the caller waits no more. 0: it waits for ever."""
         if type(left) is not float or left != left:
             raise BadFrame(f"{self.peer}: the time of a call is no number")
         return left + now() if left else 0.0
 
-    def _behalf_told(self, number: Any) -> int:
+    cdef unsigned int _behalf_told(self, object number) except? 0:
         """The number of the call on whose behalf this one is made."""
         if not 0 <= whole_number(number) <= 0xFFFFFFFF:
             raise BadFrame(f"{self.peer}: a call on behalf of what is no call")
-        return number  # type: ignore[no-any-return]
+        return number
 
-    def is_half_read(self, error: BaseException) -> bool:
+    cpdef bint is_half_read(self, object error) except -1:
         """Whether the frame cannot be gone on with: what was raised is no error of one of its values."""
         if not isinstance(error, Exception) or interrupted(error):
             return True
         return isinstance(error, MemoryError) and self._unpacker.is_broken
 
-    def _half_handled(self, error: BaseException) -> None:
+    cdef int _half_handled(self, object error) except -1:
         """Something was raised while a frame was handled, by a signal handler perhaps. Handled twice it could give an
         item, or let an object go, twice; left out it could leave a call without its answer. So the connection ends.
 
@@ -136,9 +124,10 @@ class Servant(Sender):
             raise LostPeer(told) from error
         raise error
 
-    def claim(self, request: Request) -> bool:
+    cdef bint claim(self, Request request) except -1:
         """Whether it may run now. Else it is put behind the call of the same thread that runs."""
-        key = request.number >> THREAD_SHIFT
+        cdef Request first
+        cdef unsigned int key = request.number >> THREAD_SHIFT
         self._order.acquire()
         try:
             first = self._running[key]
@@ -155,12 +144,12 @@ class Servant(Sender):
         finally:
             self._order.release()
 
-    def run_claimed(self, request: Request) -> None:
+    cpdef object run_claimed(self, Request request):
         """Runs a request that was claimed, then those that were put behind it.
 
         Where one waits for its object they wait behind it, and this thread does not.
         """
-        following: Any = request
+        cdef Request following = request
         while following is not None:
             request = following
             if not request.cancelled or request.waits is not None:
@@ -173,20 +162,21 @@ class Servant(Sender):
                 return
             following = self._following(request)
 
-    def run_alone(self, request: Request) -> None:
+    cpdef object run_alone(self, Request request):
         """Runs a request for which no other one waits."""
         request.resume = self.run_alone
         self.execute(request)
 
-    def make_way(self, request: Request) -> None:
+    cpdef object make_way(self, Request request):
         """The method has returned, though its work goes on: the calls behind it need not wait for that."""
-        following = self._following(request)
+        cdef Request following = self._following(request)
         if following is not None:
             self.session.submit(self.run_claimed, following)
 
-    def _following(self, request: Request) -> Any:
+    cdef Request _following(self, Request request):
         """The next one of the thread whose request is done. None: there is none, or another thread runs it."""
-        key = request.number >> THREAD_SHIFT
+        cdef Request following
+        cdef unsigned int key = request.number >> THREAD_SHIFT
         self._order.acquire()
         try:
             if self._running[key] is not request:
@@ -208,9 +198,10 @@ class Servant(Sender):
         finally:
             self._order.release()
 
-    def cancel(self, number: int) -> None:
+    cpdef object cancel(self, unsigned int number):
         """The caller has given a call up: those behind it need not wait for it, and it does not begin any more."""
-        key = number >> THREAD_SHIFT
+        cdef Request first, each
+        cdef unsigned int key = number >> THREAD_SHIFT
         self._order.acquire()
         try:
             first = self._free.get(number)
@@ -235,18 +226,19 @@ class Servant(Sender):
         for each in behind or ():
             self.run_later(each)
 
-    def under_way(self) -> list[Any]:
+    cpdef list under_way(self):
         """What runs for the other end, or waits for what runs."""
         known = [*self._running, *list(self._free.values()), *list(self._given_up.values())]
         return [each for each in known if each is not None]
 
-    def run_later(self, request: Any) -> None:
+    cpdef object run_later(self, object request):
         """Has another thread run a request, in its order. None is no request."""
         if request is not None and self.claim(request):
             self.session.submit(self.run_claimed, request)
 
-    def _run_inbox_later(self, call: Call) -> None:
+    cdef object _run_inbox_later(self, Call call):
         """Nobody waits for the call any more. What was made on its behalf runs all the same."""
+        cdef Request request
         while call.inbox:
             try:
                 request = call.inbox.popleft()
@@ -256,7 +248,7 @@ class Servant(Sender):
                 request.chain = None  # its own caller does not wait for it either
             self.session.submit(self.run_alone, request)
 
-    def _run_apart(self, call: Call, request: Request) -> None:
+    cdef object _run_apart(self, Call call, Request request):
         """Nobody waits for the call on whose behalf the request is made: an event loop does, or somebody will later.
         So another thread runs it. It must not be put behind the request that has made the call, and may wait for it.
         """
@@ -277,8 +269,9 @@ class Servant(Sender):
             self._order.release()
         self.session.submit(self.run_inbox, call)
 
-    def run_inbox(self, call: Call) -> None:
+    cpdef object run_inbox(self, Call call):
         """In a thread of its own: what is made on behalf of a call that nobody waits for, in its order."""
+        cdef Request request
         while True:
             self._order.acquire()
             try:
@@ -292,19 +285,19 @@ class Servant(Sender):
             if not self.execute(request):
                 return
 
-    def put_back(self, call: Call, request: Request) -> None:
+    cpdef object put_back(self, Call call, Request request):
         """A request of an inbox may go on, and those behind it."""
         call.inbox.appendleft(request)
         self.run_inbox(call)
 
-    def execute(self, request: Request) -> bool:
+    cpdef bint execute(self, Request request) except -1:
         """Runs a request here and now, and answers it.
 
         False: it waits for its object, and `resume` goes on with it, perhaps already. A request without it waits here.
         """
-        exported = request.exported
+        cdef Entry exported = request.exported
         if exported.flags and request.kind != BATCH:
-            return self.session.execute(request)  # type: ignore[no-any-return]
+            return self.session.execute(request)
         token = None
         # a one-way call without a deadline has nothing to tell those that it makes, but must hide an outer request
         if request.kind != ONEWAY or request.deadline or context_of(self._current) is not None:
@@ -335,12 +328,14 @@ class Servant(Sender):
             self.answer(request, value)
         return True
 
-    def _run_batch(self, request: Request) -> Any:
+    cdef object _run_batch(self, Request request):
         """Runs the calls of a batch in their order, from the first that has not run. Gives True and a value, or False
         and an error's parts, for each; WAITS where one waits: then another thread may go on with it already.
         """
-        given = request.arguments
-        count = len(given)
+        cdef list found
+        cdef Py_ssize_t at
+        cdef tuple given = request.arguments
+        cdef Py_ssize_t count = len(given)
         if count % 4:
             raise BadFrame(f"{self.peer}: a batch of what are no calls")
         if request.rows is None:
@@ -364,8 +359,12 @@ class Servant(Sender):
         request.rows = None  # it knows the request
         return found
 
-    def _run_row(self, request: Request, given: Any, at: int) -> Any:
-        exported = self.exports.get(given[at])
+    cdef object _run_row(self, Request request, tuple given, Py_ssize_t at):
+        cdef Rows rows
+        cdef Request one
+        cdef object arguments, keywords
+        cdef Py_ssize_t number
+        cdef Entry exported = self.exports.get(given[at])
         if exported is None:
             raise UnknownObject(f"{self.peer}: there is no object of number {given[at]} on this connection")
         number = whole_number(given[at + 1])
@@ -401,8 +400,9 @@ class Servant(Sender):
             raise TypeError(f"{exported.name}: generators and async methods cannot be called in a batch")
         return value
 
-    def answer(self, request: Request, value: Any) -> None:
+    cpdef object answer(self, Request request, object value):
         """Sends the value that a request returned. Where it cannot be sent, the caller gets that error."""
+        cdef Packer packer
         self.sending.acquire()
         try:
             if self.lost is not None:

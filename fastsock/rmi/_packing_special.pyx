@@ -1,69 +1,20 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The packer of sets, arrays and other memory, times, numbers and what else the libraries have."""
-
-from __future__ import annotations
+cimport cython
+from fastsock.rmi._kinds cimport PATHS, load_numpy, plain_codes
+from fastsock.rmi._memory cimport copy_in, is_utc, store_32, store_clock, store_date, store_double
+from fastsock.rmi._format cimport *
 
 import sys
-from typing import Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi.errors import NotPackable
 
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        ARRAY,
-        ARRAY_DESCRIBED,
-        ARRAY_DESCRIBED_SEGMENT,
-        ARRAY_SEGMENT,
-        BYTEARRAY,
-        BYTEARRAY_OBJECT,
-        BYTEARRAY_SEGMENT,
-        BYTES,
-        BYTES_OBJECT,
-        BYTES_SEGMENT,
-        COMPLEX,
-        DATE,
-        DATETIME,
-        DECIMAL,
-        DTYPE,
-        ELLIPSIS,
-        FORTRAN,
-        FRACTION,
-        FROZENSET,
-        MEMORY,
-        NEW,
-        NOT_IMPLEMENTED,
-        PATH,
-        RANGE,
-        SCALAR,
-        SEGMENT,
-        SET,
-        SLICE,
-        TIME,
-        TIMEDELTA,
-        TIMEZONE,
-        TYPED_ARRAY,
-        UTC,
-        UUID,
-        VIEW,
-        ZONE,
-    )
-    from fastsock.rmi._interpreted import copy_in, is_utc, store_32, store_clock, store_date, store_double
-    from fastsock.rmi._kinds import PATHS, load_numpy, plain_codes
-    from fastsock.rmi._packing_values import ValuePacker
 
-Buffer = Any
-
-
-class SpecialPacker(ValuePacker):
+cdef class SpecialPacker(ValuePacker):
     """Packs the types of the standard library and of numpy that have forms of their own, but for exceptions."""
 
     @cython.final
-    def write_special(self, value: Any, kind: Any, tag: int) -> None:
+    cdef int write_special(self, object value, object kind, int tag) except -1:
         if tag == ARRAY:
             self.write_numbered(value, tag)
         elif tag in (SET, FROZENSET):
@@ -141,7 +92,8 @@ class SpecialPacker(ValuePacker):
             raise AssertionError(tag)
 
     @cython.final
-    def write_set(self, values: Any, tag: int) -> None:
+    cdef int write_set(self, object values, int tag) except -1:
+        cdef Py_ssize_t before
         if tag == SET:
             if not self.is_again(values):
                 self.count += 1
@@ -152,8 +104,8 @@ class SpecialPacker(ValuePacker):
             self.end_tuple(values, before)
 
     @cython.final
-    def put_set(self, values: Any, tag: int) -> None:
-        count = len(values)
+    cdef int put_set(self, object values, int tag) except -1:
+        cdef Py_ssize_t count = len(values)
         self.put(tag)
         self.put_length(count)
         self.enter()
@@ -165,14 +117,14 @@ class SpecialPacker(ValuePacker):
         self.leave()
 
     @cython.final
-    def write_inner(self, value: Any) -> None:
+    cdef int write_inner(self, object value) except -1:
         """What a value of another form holds."""
         self.enter()
         self.write(value)
         self.leave()
 
     @cython.final
-    def write_numbered(self, value: Any, tag: int) -> None:
+    cdef int write_numbered(self, object value, int tag) except -1:
         """One that holds memory, no other values."""
         if not self.is_again(value):
             self.count += 1
@@ -190,7 +142,7 @@ class SpecialPacker(ValuePacker):
                 self.write_view(value)
 
     @cython.final
-    def write_memory(self, value: Buffer, size: int, changes: bool) -> None:
+    cdef int write_memory(self, object value, Py_ssize_t size, bint changes) except -1:
         if size < SEGMENT or not self.lends_memory:
             self.put(BYTEARRAY if changes else BYTES)
             self.put_bytes(value, size)
@@ -199,7 +151,7 @@ class SpecialPacker(ValuePacker):
             self.put_segment(memoryview(value).cast("B"), size, BYTEARRAY_OBJECT if changes else BYTES_OBJECT)
 
     @cython.final
-    def write_view(self, value: memoryview) -> None:
+    cdef int write_view(self, object value) except -1:
         if len(value.format.lstrip("@")) != 1 or value.ndim == 0 or value.format == "P":
             raise NotPackable(
                 f"a memoryview of format {value.format!r} and {value.ndim} dimensions cannot be sent: "
@@ -220,10 +172,13 @@ class SpecialPacker(ValuePacker):
             self.write_memory(value.tobytes(), value.nbytes, not value.readonly)
 
     @cython.final
-    def write_array(self, value: Any) -> None:
+    cdef int write_array(self, object value) except -1:
         """The memory of a numpy array, after its type and shape."""
+        cdef Py_ssize_t size
+        cdef int code
+        cdef bint lent
         flags = value.flags
-        fortran = False
+        cdef bint fortran = False
         plain = value
         if not flags.c_contiguous:
             if flags.f_contiguous:
@@ -257,7 +212,7 @@ class SpecialPacker(ValuePacker):
             self.at += size
 
     @cython.final
-    def write_scalar(self, value: Any, kind: Any) -> None:
+    cdef int write_scalar(self, object value, object kind) except -1:
         numpy = load_numpy()
         self.put(SCALAR)
         if kind is numpy.str_:
@@ -268,13 +223,13 @@ class SpecialPacker(ValuePacker):
             self.write_array(numpy.asarray(value))
 
     @cython.final
-    def write_dtype(self, value: Any) -> None:
+    cdef int write_dtype(self, object value) except -1:
         header = _header_of(value, (0,), False)
         self.put(DTYPE)
         self.put_bytes(header, len(header))
 
 
-def _header_of(dtype: Any, shape: tuple[int, ...], fortran: bool) -> bytes:
+def _header_of(dtype, shape, fortran):
     from fastsock.array_format import check_sendable, pack_header
 
     if dtype.hasobject:

@@ -1,61 +1,31 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True
 """The unpacker of registered classes and of exceptions. No class is found but in the table; nothing is imported."""
-
-from __future__ import annotations
+cimport cython
+from fastsock.rmi._kinds cimport BUILTIN, EXCEPTIONS
+from fastsock.rmi._memory cimport load_u32, load_u64, new_instance, new_tuple, set_field
+from fastsock.rmi._format cimport *
+from fastsock.rmi._unpacking_values cimport ValueUnpacker, read_items
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-try:
-    import cython
-except ModuleNotFoundError:
-    from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi.errors import BadFrame, LimitExceeded, VersionMismatch
 from fastsock.rmi.unregistered import of_name
 
-if not cython.compiled:
-    from fastsock.rmi._format import (
-        AGAIN,
-        CACHED,
-        DESCRIPTIONS,
-        EXCEPTION,
-        FORGET,
-        MOST_CACHED,
-        MOST_CLASSES,
-        NEW_CACHED,
-        OBJECT,
-        PICKLE,
-        RECURSIVE,
-        REFERENCE,
-        REPEATS,
-    )
-    from fastsock.rmi._interpreted import load_u32, load_u64, new_instance, new_tuple, read_items, set_field
-    from fastsock.rmi._kinds import BUILTIN, EXCEPTIONS
-    from fastsock.rmi._unpacking_special import SpecialUnpacker
-    from fastsock.rmi._unpacking_values import ValueUnpacker
-    from fastsock.rmi.values import FIELDS, FILLED, FLAGS, MEMBERS, RAISED, STATE, TUPLE_CLASS
 
-if TYPE_CHECKING:
-    from fastsock.rmi.values import ClassDescription, ClassTable
-
-
-class Incoming:
+cdef class Incoming:
     """A class, as a peer described it."""
 
-    __slots__ = ("cls", "description", "failure", "fields", "is_plain", "kind", "migrates", "names", "version")
-
-    def __init__(self, kind: int, version: int, digest: int, names: tuple[str, ...], classes: ClassTable) -> None:
+    def __init__(self, kind, version, digest, names, classes):
         self.kind = kind
         self.version = version
         self.fields = names[1:]
         description = classes.by_name.get(names[0])
-        self.failure: str | None = None  # why no instance can be made
+        self.failure = None  # why no instance can be made
         if description is None:
             description, why = of_name(classes, names[0])
             self.failure = why or None
         self.description = description
-        self.cls: Any = None if description is None else description.cls
+        self.cls = None if description is None else description.cls
         self.migrates = False
         if description is None:
             pass  # and that is the failure
@@ -70,7 +40,7 @@ class Incoming:
         self.is_plain = self.failure is None and not self.migrates and kind in (FIELDS, TUPLE_CLASS)
 
 
-def _difference(description: ClassDescription, kind: int, version: int, fields: tuple[str, ...]) -> str:
+def _difference(description, kind, version, fields):
     said = []
     if version != description.version:
         said.append(f"the peer's version is {version}, this end's is {description.version}")
@@ -88,27 +58,25 @@ def _difference(description: ClassDescription, kind: int, version: int, fields: 
     )
 
 
-class Broken:
+cdef class Broken:
     """Stands where a cached value could not be made."""
 
-    __slots__ = ("failure",)
-
-    def __init__(self, failure: BaseException) -> None:
+    def __init__(self, failure):
         self.failure = failure
 
 
-class ObjectUnpacker(SpecialUnpacker):
+cdef class ObjectUnpacker(SpecialUnpacker):
     """Makes instances of registered classes, exceptions and what references lead to."""
 
-    def __init__(self, classes: ClassTable, references: Any, trust_pickle: bool, depth: int) -> None:
+    def __init__(self, classes, references, trust_pickle, depth):
         ValueUnpacker.__init__(self, depth)
         self.classes = classes
         self.references = references
         self.trust_pickle = trust_pickle
-        self.incoming: list[Incoming] = []
-        self.cache: list[Any] = []
+        self.incoming = []
+        self.cache = []
 
-    def read_other(self, tag: int) -> Any:
+    cdef object read_other(self, int tag):
         if tag == CACHED:
             return self.read_cached()
         elif tag == NEW_CACHED:
@@ -122,10 +90,11 @@ class ObjectUnpacker(SpecialUnpacker):
         self.leave()
         return value
 
-    def read_object(self, number: int) -> Any:
+    cdef object read_object(self, Py_ssize_t number):
+        cdef Incoming known
         if number >= len(self.incoming):
             raise BadFrame(f"class {number} was never described: the peer described {len(self.incoming)}")
-        known: Incoming = self.incoming[number]
+        known = self.incoming[number]
         if not known.is_plain:
             return self.read_other_object(known)
         if known.kind != FIELDS:
@@ -144,11 +113,11 @@ class ObjectUnpacker(SpecialUnpacker):
         return value
 
     @cython.final
-    def read_other_object(self, known: Incoming) -> Any:
-        kind = known.kind
+    cdef object read_other_object(self, Incoming known):
+        cdef Py_ssize_t place, index
+        cdef int kind = known.kind
         if kind == FILLED:
             return self.read_filled(known)
-        state: Any
         place = self.take_place() if kind == FIELDS else -1
         self.enter()
         if kind == MEMBERS:
@@ -184,9 +153,9 @@ class ObjectUnpacker(SpecialUnpacker):
         return value
 
     @cython.final
-    def read_filled(self, known: Incoming) -> Any:
+    cdef object read_filled(self, Incoming known):
         """An instance that is begun empty, for it may be within what it holds."""
-        description: Any = known.description
+        description = known.description
         value = description.begin() if known.failure is None else None
         self.number(value)
         self.enter()
@@ -204,8 +173,10 @@ class ObjectUnpacker(SpecialUnpacker):
         return value
 
     @cython.final
-    def read_new_cached(self) -> Any:
-        place = self.read_length()
+    cdef object read_new_cached(self):
+        cdef Py_ssize_t failures
+        cdef int tag
+        cdef Py_ssize_t place = self.read_length()
         if place >= MOST_CACHED:
             raise BadFrame(f"a cached value has the place {place}, and there are {MOST_CACHED}")
         tag = self.next_tag()
@@ -219,8 +190,8 @@ class ObjectUnpacker(SpecialUnpacker):
         return value
 
     @cython.final
-    def read_cached(self) -> Any:
-        place = self.read_length()
+    cdef object read_cached(self):
+        cdef Py_ssize_t place = self.read_length()
         value = self.cache[place] if place < len(self.cache) else None
         if value is None:
             raise BadFrame(f"the place {place} is said to hold a cached value, and holds none")
@@ -230,7 +201,7 @@ class ObjectUnpacker(SpecialUnpacker):
         return value
 
     @cython.final
-    def read_exception(self) -> Any:
+    cdef object read_exception(self):
         name = self.read_str()
         made = EXCEPTIONS.get(name)
         if made is None:
@@ -247,7 +218,7 @@ class ObjectUnpacker(SpecialUnpacker):
         return self.number(value)
 
     @cython.final
-    def read_reference(self) -> Any:
+    cdef object read_reference(self):
         parts = self.read()
         if self.references is None or type(parts) is not tuple:
             raise BadFrame("a reference came, and this connection has none")
@@ -256,7 +227,7 @@ class ObjectUnpacker(SpecialUnpacker):
         return self.references.object_of(*parts)
 
     @cython.final
-    def read_pickle(self) -> Any:
+    cdef object read_pickle(self):
         if not self.trust_pickle:
             raise BadFrame("a pickle came, and only trust='pickle' at both ends allows one")
         pickled = self.take(self.read_length())
@@ -269,7 +240,8 @@ class ObjectUnpacker(SpecialUnpacker):
             return None
 
     @cython.final
-    def _begin_flagged(self, flags: int) -> None:
+    cdef int _begin_flagged(self, int flags) except -1:
+        cdef Py_ssize_t end, size
         if flags & ~(DESCRIPTIONS | FORGET | REPEATS):
             raise BadFrame(f"the flags of a body are {flags:#04x}, which no version of fastsock sets")
         if flags & FORGET:
@@ -292,7 +264,7 @@ class ObjectUnpacker(SpecialUnpacker):
             self.at = 1
 
     @cython.final
-    def _read_description(self) -> None:
+    cdef int _read_description(self) except -1:
         if len(self.incoming) >= MOST_CLASSES:
             raise LimitExceeded(f"the peer described more than {MOST_CLASSES} classes")
         self.need(13)
@@ -306,9 +278,9 @@ class ObjectUnpacker(SpecialUnpacker):
         self.incoming.append(Incoming(kind, version, digest, names, self.classes))
 
 
-def _make(known: Incoming, state: Any) -> Any:
+def _make(known, state):
     """An instance out of what was packed of it."""
-    description: Any = known.description
+    description = known.description
     cls = known.cls
     kind = known.kind
     if known.migrates:
@@ -337,9 +309,9 @@ def _make(known: Incoming, state: Any) -> Any:
     return tuple.__new__(cls, state)
 
 
-def _initialize(value: BaseException, arguments: tuple[Any, ...]) -> None:
+def _initialize(value, arguments):
     """As the builtin class does: some keep more than the arguments. The class's own `__init__` may want others."""
-    base: Any = next(each for each in type(value).__mro__ if each in BUILTIN)
+    base = next(each for each in type(value).__mro__ if each in BUILTIN)
     if base.__init__ is not BaseException.__init__ and not (isinstance(value, OSError) and value.errno is not None):
         with suppress(TypeError):  # they are not those of the builtin class: then it kept nothing
             base.__init__(value, *arguments)
@@ -347,7 +319,7 @@ def _initialize(value: BaseException, arguments: tuple[Any, ...]) -> None:
         value.args = arguments
 
 
-def _restore(value: BaseException, state: Any, cause: Any) -> None:
+def _restore(value, state, cause):
     """Attributes and cause of an exception. Attributes that Python itself reads are not a peer's to set."""
     if state is not None:
         if type(state) is not dict:

@@ -1,1 +1,0 @@
-# _segments.py is compiled as it is.
