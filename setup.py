@@ -71,8 +71,10 @@ LEVEL = ["-O1", "-falign-functions", "-falign-loops", "-falign-jumps", "-fcaller
 LEVEL += ["-findirect-inlining", "-finline-small-functions", "-foptimize-sibling-calls", "-fpartial-inlining"]
 LEVEL += ["-freorder-blocks-and-partition"]
 HOT = {f"fastsock.core.binding.{name}": ["-O2"] for name in ("_calls", "_carrier", "_polling", "_stream")}
-HOT |= {f"fastsock.rmi._{way}{part}": ["-O2"] for way in ("packing", "unpacking") for part in ("_objects", "_special")}
-HOT |= {f"fastsock.rmi._{way}{part}": ["-O3"] for way in ("packing", "unpacking") for part in ("", "_values")}
+HOT |= {
+    f"fastsock.rmi.codec._{way}{part}": ["-O2"] for way in ("packing", "unpacking") for part in ("_objects", "_special")
+}
+HOT |= {f"fastsock.rmi.codec._{way}{part}": ["-O3"] for way in ("packing", "unpacking") for part in ("", "_values")}
 
 # What is generated and not used: no class of a binding is pickled by its attributes, nobody reads the Python source
 # among the C, and no function of one is asked for its defaults or made a method later.

@@ -22,7 +22,8 @@ from common.call_values import SIMULATION_BYTES, Grid, Reading, Simulation, simu
 from common.question import Options
 from common.target import Result
 
-from fastsock.rmi import _codec, values
+from fastsock.rmi import codec
+from fastsock.rmi.codec import values
 
 HEADER = 16
 OWN, PICKLE, MSGSPEC = "fastsock.rmi", "pickle 5", "msgspec"
@@ -87,8 +88,8 @@ class Own:
         classes = values.ClassTable()
         for registered in REGISTERED:
             classes.add(values.describe(registered))
-        self.packer = _codec.Packer(classes)
-        self.unpacker = _codec.Unpacker(classes)
+        self.packer = codec.Packer(classes)
+        self.unpacker = codec.Unpacker(classes)
 
     def pack(self, arguments: tuple[Any, ...]) -> Any:
         return self.packer.pack_frame(HEADER, arguments)
@@ -98,8 +99,8 @@ class Own:
         body, buffers = packed
         text = bytes(body[HEADER:])
         segments = []
-        for (kind, size), buffer in zip(_codec.segment_words(text, len(buffers)), buffers, strict=True):
-            segment, memory = _codec.new_segment(kind, size)
+        for (kind, size), buffer in zip(codec.segment_words(text, len(buffers)), buffers, strict=True):
+            segment, memory = codec.new_segment(kind, size)
             memoryview(memory).cast("B")[:] = memoryview(buffer).cast("B")
             segments.append(segment)
         return text, segments

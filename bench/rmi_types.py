@@ -4,8 +4,8 @@
 
 Runs those that call objects or send typed arrays, plain, and counts the exact type of every value that they hand to
 their own packing: of the first messages of each process, all parts. The order in which `write` of
-fastsock/rmi/_packing_values.py asks for types is the order of the sum. Each program counts the same, however fast
-it is.
+fastsock/rmi/codec/_packing_values.pyx asks for types is the order of the sum. Each program counts the same, however
+fast it is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 few loose files.
 
 Every import counts: also those inside functions, those for annotations only (TYPE_CHECKING), and those of compiled
-modules. An import that must close a circle says why, in the same line:
+modules, of other compiled ones too (cimport). An import that must close a circle says why, in the same line:
 
     from .other import name  # circle: why it cannot be otherwise
 """
@@ -70,17 +70,34 @@ MPJ_LAYERS = [
     ("attributes", "failures", "info", "ranks"),
     ("exceptions",),
     ("handle",),
-    ("constants", "tags", "typing"),
+    ("_slots", "constants", "tags", "typing"),
     ("__init__",),
 ]
-FOLDERS = {"fastsock": LAYERS, "fastsock.mpj": MPJ_LAYERS}
-MOST_LOOSE = {"": 16, "mpj": 22}  # Python files in a folder itself
+# The same of fastsock/rmi.
+RMI_LAYERS = [
+    ("__main__", "__init__", "names"),
+    ("managers",),
+    ("pickled",),
+    ("server",),
+    ("aio",),
+    ("client",),
+    ("objects",),
+    ("threads",),
+    ("wire",),
+    ("codec",),
+    ("api",),
+    ("errors", "interrupts"),
+]
+FOLDERS = {"fastsock": LAYERS, "fastsock.mpj": MPJ_LAYERS, "fastsock.rmi": RMI_LAYERS}
+MOST_LOOSE = {"": 16, "mpj": 22, "rmi": 7}  # Python files in a folder itself
 # The longest chain of imports among the modules of a folder; in mpj the public module MPI is on floor 12.
-MOST_FLOORS = {"fastsock": 20, "fastsock.mpj": 15}
+MOST_FLOORS = {"fastsock": 25, "fastsock.mpj": 16, "fastsock.rmi": 19}
 # It must compile for old Pythons, and is started by Python itself.
 NO_MODULE = FOLDER / "launching/_bootstrap/sitecustomize.py"
 
-COMPILED_IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +([\w, ]+)|import +([\w., ]+))", re.MULTILINE)
+COMPILED_IMPORT = re.compile(
+    r"^ *(?:from +([\w.]+) +c?import +(\*|[\w, ]+|\([^)]+\))|c?import +([\w., ]+))", re.MULTILINE
+)
 INCLUDE = re.compile(r'^include "(.+)"', re.MULTILINE)
 REASON = re.compile(r"# circle: \S")
 
@@ -105,8 +122,9 @@ def _name_of(source: Path) -> str:
 
 @cache
 def _modules() -> dict[str, Path]:
-    found = [path for ending in ("*.py", "*.pyx") for path in FOLDER.rglob(ending)]
-    return {_name_of(path): path for path in sorted(found) if path != NO_MODULE}
+    found = [path for ending in ("*.pxd", "*.py", "*.pyx") for path in FOLDER.rglob(ending)]
+    found.sort(key=lambda path: path.suffix)  # of a module in two files the one that runs
+    return {_name_of(path): path for path in found if path != NO_MODULE}
 
 
 @cache
@@ -152,6 +170,8 @@ def _of_python(path: Path, package: str) -> Iterator[tuple[str, list[str]]]:
 
 def _of_compiled(path: Path, package: str) -> Iterator[tuple[str, list[str]]]:
     text = path.read_text()
+    if path.suffix == ".pyx" and path.with_suffix(".pxd").exists():
+        yield from _of_compiled(path.with_suffix(".pxd"), package)
     for included in INCLUDE.findall(text):
         yield from _of_compiled(path.parent / included, package)
     for match in COMPILED_IMPORT.finditer(text):
@@ -160,7 +180,8 @@ def _of_compiled(path: Path, package: str) -> Iterator[tuple[str, list[str]]]:
         if base is None:
             yield line, [name.split()[0] for name in modules.split(",")]
         else:
-            yield line, [f"{_absolute(base, package)}.{name.split()[0]}" for name in names.split(",") if name.strip()]
+            each = [name.split()[0] for name in names.strip("()").split(",") if name.strip()]
+            yield line, [f"{_absolute(base, package)}.{name}" for name in each]
 
 
 def _absolute(module: str, package: str) -> str:

@@ -60,7 +60,7 @@ def everything() -> dict[str, Any]:
 def _remote_objects() -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
     """The daemons, the names at the name server, and problems. One is that the native core is not there."""
     try:
-        from ..rmi import listing
+        from ..rmi.client import listing
     except ImportError as error:
         return [], {}, [str(error)]
     daemons, problems = listing.daemons()
@@ -71,7 +71,7 @@ def _remote_objects() -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
 def _show(found: dict[str, Any]) -> None:
     print("daemons of remote objects" if found["daemons"] else "no daemon of this user has registered an object here")
     for daemon in found["daemons"]:
-        from ..rmi import listing
+        from ..rmi.client import listing
 
         for line in listing.lines(daemon):
             print(f"  {line}")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import listing
+from .client import listing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

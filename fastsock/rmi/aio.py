@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ..patching import polling
 from ..system.genuine import genuine
-from . import proxy as proxies
-from ._connection import Method, Target
-from ._receiving import FOR_EVER
-from ._records import Call
-from .awaiting import Waiting
-from .connecting import Options, described_by, dial, named
+from .api.interfaces import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
+from .api.interfaces import ONEWAY as IS_ONEWAY
+from .api.introspection import Description
+from .client.awaiting import Waiting
+from .client.connecting import Options, described_by, dial, named
+from .client.reaching import Attempt
 from .errors import CallTimeout, LostPeer, UnknownMethod
-from .frames import CALL, FREE, ONEWAY
-from .interfaces import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
-from .interfaces import ONEWAY as IS_ONEWAY
-from .introspection import Description
-from .loops import call_in
-from .reaching import Attempt
-from .session import Limits, Session
+from .objects import proxy as proxies
+from .objects.session import Limits, Session
+from .threads.loops import call_in
+from .wire._connection import Method, Target
+from .wire._receiving import FOR_EVER
+from .wire._records import Call
+from .wire.frames import CALL, FREE, ONEWAY
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket
 import sys
+from types import FrameType
 
 
 class RmiError(Exception):
@@ -102,6 +103,12 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except Exception:
         return "(its text cannot be made)"
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether it runs code of fastsock.rmi: a program is told of its own."""
+    package = str(frame.f_globals.get("__package__"))
+    return package == __package__ or package.startswith(f"{__package__}.")
 
 
 def add_remote_traceback(error: BaseException, text: str) -> None:

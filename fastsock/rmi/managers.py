@@ -28,10 +28,10 @@ from typing import Any, ClassVar
 
 from ..system.genuine import genuine
 from ..system.starting import start_thread
-from ._answering import LOST, serve
-from ._messages import Connection
 from .errors import add_remote_traceback
-from .pickled import Client, Listener
+from .pickled._answering import LOST, serve
+from .pickled._messages import Connection
+from .pickled.connections import Client, Listener
 
 plain: Any = managers  # its own types tell little of what is built upon here
 _Key: Any = getattr(process, "AuthenticationString")  # noqa: B009

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from . import addresses
-from ._records import current
-from .connecting import NAMES
-from .daemon import Daemon
+from .api.interfaces import expose
+from .client import addresses
+from .client.connecting import NAMES
 from .errors import RmiError, UnknownObject
-from .interfaces import expose
+from .server.daemon import Daemon
+from .wire._records import current
 
 PORT = 6226  # IANA has assigned it to nobody
 

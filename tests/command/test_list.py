@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 from fastsock import rmi
-from fastsock.rmi import addresses, connecting, listing, names
+from fastsock.rmi import names
+from fastsock.rmi.client import addresses, connecting, listing
 
 from .running import COMMAND, run
 

@@ -7,18 +7,19 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from fastsock.rmi import _codec as codec
+from fastsock import rmi
+from fastsock.rmi import codec
 
 HEADER = 16
 
 
 def numbers_of(header: str) -> dict[str, int]:
-    """The numbers that a file of C declarations names."""
-    text = (pathlib.Path(codec.__file__).parent / header).read_text()
+    """The numbers that a file of C declarations in fastsock/rmi names."""
+    text = (pathlib.Path(rmi.__file__).parent / header).read_text()
     return {name: eval(value) for name, value in re.findall(r"^    ([A-Z_0-9]+) = ([^#\n]+)", text, re.MULTILINE)}
 
 
-tags = SimpleNamespace(**numbers_of("_format.pxd"))
+tags = SimpleNamespace(**numbers_of("codec/_format.pxd"))
 
 
 class Way:

@@ -18,7 +18,9 @@ import time
 from collections.abc import Sequence
 
 from fastsock import rmi
-from fastsock.rmi import _codec, frames, hello, values
+from fastsock.rmi import codec
+from fastsock.rmi.codec import values
+from fastsock.rmi.wire import frames, hello
 from fastsock.system import proof
 
 from . import objects
@@ -30,7 +32,7 @@ KINDS = range(14)
 
 def packed(*arguments):
     """The body of a frame."""
-    packer = _codec.Packer(values.ClassTable())
+    packer = codec.Packer(values.ClassTable())
     packer.start(0)
     for value in arguments:
         packer.pack(value)

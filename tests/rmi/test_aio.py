@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import aio, connecting
+from fastsock.rmi import aio
+from fastsock.rmi.client import connecting
 
 from . import objects
 from .conftest import until

@@ -12,7 +12,7 @@ import pytest
 
 from fastsock import rmi
 from fastsock.meeting import arrivals, user_names
-from fastsock.rmi import connecting
+from fastsock.rmi.client import connecting
 from fastsock.testing.process import FarProcess, until_stopped
 
 from .conftest import begin_daemon, fresh_name, until

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import connecting
+from fastsock.rmi.client import connecting
 from fastsock.testing.process import until_stopped
 
 from .conftest import until

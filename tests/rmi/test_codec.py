@@ -22,8 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from fastsock.rmi import frames, values
+from fastsock.rmi.codec import values
 from fastsock.rmi.errors import LimitExceeded, NotPackable, VersionMismatch
+from fastsock.rmi.wire import frames
 from tests.rmi.codecs import HEADER, Way, codec, numbers_of
 
 
@@ -740,7 +741,7 @@ def test_frame_in_one_call(way):
     assert b"Point" in way.pack(Point(1, 2))[0]
 
 
-@pytest.mark.parametrize(("header", "module"), [("_format.pxd", values), ("_frames.pxd", frames)])
+@pytest.mark.parametrize(("header", "module"), [("codec/_format.pxd", values), ("wire/_frames.pxd", frames)])
 def test_compiled_numbers_are_those_of_python(header, module):
     compiled = numbers_of(header)
     told = {name: value for name, value in vars(module).items() if name in compiled}

@@ -53,7 +53,7 @@ with rmi.Daemon() as daemon:
 PROGRAM = """
 import asyncio, signal, sys, threading
 from fastsock import rmi
-from fastsock.rmi import daemon as serving
+from fastsock.rmi.server import daemon as serving
 entered = threading.Event()
 
 def tells(wait):

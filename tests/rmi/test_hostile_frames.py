@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastsock import rmi
-from fastsock.rmi import chains, frames, hello
+from fastsock.rmi.wire import chains, frames, hello
 from fastsock.system.proof import HelloError
 
 from . import fuzz_frames, objects

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import aio, daemon
-from fastsock.rmi.interfaces import Interface
+from fastsock.rmi import aio
+from fastsock.rmi.api.interfaces import Interface
+from fastsock.rmi.server import daemon
 from fastsock.testing.process import FarProcess
 
 from .conftest import fresh_name

@@ -31,7 +31,7 @@ def status(served):
 
 
 def status_there(here):
-    from fastsock.rmi.daemon import _Services
+    from fastsock.rmi.server.daemon import _Services
 
     return _Services(here.daemon).status()
 

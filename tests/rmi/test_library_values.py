@@ -16,7 +16,7 @@ import numpy
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import unregistered, values
+from fastsock.rmi.codec import unregistered, values
 from fastsock.rmi.errors import NotPackable, VersionMismatch
 from tests.rmi.codecs import Way, codec
 from tests.rmi.fuzz_codec import FAULTS, mutate
@@ -490,7 +490,7 @@ def test_a_receiver_without_the_library(way, monkeypatch, library):
     value = {"pandas": "Index", "pyarrow": "array", "torch": "tensor"}[library]
     body, segments = way.pack(getattr(module, value)([1, 2]))
     monkeypatch.setitem(sys.modules, library, None)  # an import of it fails
-    monkeypatch.delitem(sys.modules, f"fastsock.rmi.libraries.of_{library}")
+    monkeypatch.delitem(sys.modules, f"fastsock.rmi.codec.libraries.of_{library}")
     with pytest.raises(
         VersionMismatch, match=rf"the peer sent a {library}\..*install what is missing.*pip install {library}"
     ):
@@ -499,8 +499,8 @@ def test_a_receiver_without_the_library(way, monkeypatch, library):
 
 def test_nothing_is_imported_before_it_is_met():
     text = (
-        "import sys; from fastsock.rmi import _codec, values\n"
-        "_codec.Packer(values.classes).pack_frame(0, [1, 'a', {'b': [2.5]}])\n"
+        "import sys; from fastsock.rmi import codec; from fastsock.rmi.codec import values\n"
+        "codec.Packer(values.classes).pack_frame(0, [1, 'a', {'b': [2.5]}])\n"
         "print([name for name in ('pandas', 'pyarrow', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)

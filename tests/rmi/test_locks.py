@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from fastsock.rmi._locks import Lock
+from fastsock.rmi.wire._locks import Lock
 
 ROUNDS = 100_000 if os.environ.get("FASTSOCK_SOAK") else 4000
 CONTENDERS = 4

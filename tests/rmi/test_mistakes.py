@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import connecting, names
+from fastsock.rmi import names
+from fastsock.rmi.client import connecting
 
 from .conftest import fresh_name
 from .objects import Store

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fastsock import config, rmi
-from fastsock.rmi import connecting, names, naming
+from fastsock.rmi import names
+from fastsock.rmi.client import connecting
+from fastsock.rmi.server import naming
 from fastsock.testing.process import FarProcess
 
 from . import objects

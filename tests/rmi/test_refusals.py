@@ -29,7 +29,7 @@ import numpy
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import values
+from fastsock.rmi.codec import values
 from fastsock.rmi.errors import NotPackable
 from tests.rmi.codecs import Way
 

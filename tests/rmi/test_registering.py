@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import interfaces
+from fastsock.rmi.api import interfaces
 
 from .conftest import fresh_name
 

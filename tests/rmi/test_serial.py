@@ -9,7 +9,9 @@ import threading
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import aio, chains, hello, serial
+from fastsock.rmi import aio
+from fastsock.rmi.objects import serial
+from fastsock.rmi.wire import chains, hello
 from fastsock.testing.process import FarProcess
 
 from .conftest import begin_daemon, fresh_name, until

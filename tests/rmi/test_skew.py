@@ -10,8 +10,8 @@ import numpy
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import hello
-from fastsock.rmi.values import classes
+from fastsock.rmi.codec.values import classes
+from fastsock.rmi.wire import hello
 from fastsock.testing.process import FarProcess
 
 from . import objects
@@ -83,3 +83,8 @@ def test_an_array_of_an_end_of_the_other_byte_order_is_converted(monkeypatch, co
         patched.setattr(sys, "byteorder", other)
         body, segments = way.pack(there)
     assert way.unpack(body, segments) == [given]
+
+
+def test_what_errors_are_called_between_two_versions():
+    names = ("LimitExceeded", "NotPackable", "UnknownMethod", "UnknownObject", "VersionMismatch")
+    assert {f"fastsock.rmi.{name}" for name in names} <= set(classes.by_name)

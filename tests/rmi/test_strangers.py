@@ -10,7 +10,7 @@ import struct
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import frames, hello, keys
+from fastsock.rmi.wire import frames, hello, keys
 from fastsock.system import proof, user_key
 
 from .conftest import KEY

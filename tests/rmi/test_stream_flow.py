@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi.frames import WINDOW, WINDOW_BYTES
+from fastsock.rmi.wire.frames import WINDOW, WINDOW_BYTES
 from fastsock.testing.process import FarProcess
 
 from .conftest import KEY, until

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi.frames import WINDOW, WINDOW_BYTES
+from fastsock.rmi.wire.frames import WINDOW, WINDOW_BYTES
 
 ITEMS = 1_000_000 if os.environ.get("FASTSOCK_SOAK") else 100_000
 

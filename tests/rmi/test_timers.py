@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.rmi.timers import Timers
+from fastsock.rmi.threads.timers import Timers
 
 
 def test_the_earliest_comes_first():

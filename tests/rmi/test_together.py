@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from fastsock import rmi, socket
-from fastsock.rmi import frames, hello
+from fastsock.rmi.wire import frames, hello
 from fastsock.system import proof
 from fastsock.testing.outcomes import receive
 

@@ -10,6 +10,7 @@ import pytest
 
 from fastsock import rmi
 from fastsock.rmi import aio
+from fastsock.rmi.api import interfaces
 
 from . import objects
 from .conftest import fresh_name
@@ -59,7 +60,7 @@ def test_a_class_that_derives_from_remote_exposes_what_is_its_own():
         def add(self, a: int, b: int) -> int:
             return a + b
 
-    assert [entry.name for entry in rmi.interfaces.interface_of(Own).entries] == ["add"]
+    assert [entry.name for entry in interfaces.interface_of(Own).entries] == ["add"]
 
 
 def test_future_of_a_batch_is_a_call_of_the_batch(store):

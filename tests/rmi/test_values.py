@@ -43,7 +43,7 @@ import numpy
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import values
+from fastsock.rmi.codec import values
 from fastsock.rmi.errors import BadFrame, NotPackable, RemoteError, VersionMismatch
 from tests.helpers.drawing import each_of
 from tests.rmi.codecs import Way, codec

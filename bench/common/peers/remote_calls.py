@@ -148,11 +148,12 @@ class Own(Caller):
 
     def _rmi(self) -> Any:
         from fastsock import rmi
-        from fastsock.rmi import _codec, session
+        from fastsock.rmi import codec
+        from fastsock.rmi.objects import session
 
         if self.without:
-            packer = functools.partial(_codec.Packer, without=self.without)
-            session._codec = types.SimpleNamespace(**{**vars(_codec), "Packer": packer})  # type: ignore[assignment]
+            packer = functools.partial(codec.Packer, without=self.without)
+            session.codec = types.SimpleNamespace(**{**vars(codec), "Packer": packer})  # type: ignore[assignment]
         self._register(rmi)
         rmi.expose(Served)
         Served.log = rmi.oneway(Served.log)  # type: ignore[method-assign]

@@ -22,11 +22,11 @@ class Blocks:
     """Values to one bytes object, and back."""
 
     def __init__(self) -> None:
-        from fastsock.rmi import _codec
-        from fastsock.rmi.values import classes
+        from fastsock.rmi import codec
+        from fastsock.rmi.codec.values import classes
 
-        self.codec = _codec
-        self.packer, self.unpacker = _codec.Packer(classes), _codec.Unpacker(classes)
+        self.codec = codec
+        self.packer, self.unpacker = codec.Packer(classes), codec.Unpacker(classes)
 
     def pack(self, *values: Any) -> bytes:
         """One copy more, into memory that lives for this message only."""
