@@ -10,7 +10,7 @@ cdef enum:
     EDGES = 0x80000000
 
 cdef enum:
-    KERNEL_EVERY = 16    # other descriptors must be heard even while the rings are busy
+    KERNEL_EVERY = 16    # the others must be heard even while some are always ready
     MOST_STALE = 64      # times in one wait that all the kernel told of was left over
 
 cdef extern from *:

@@ -343,39 +343,47 @@ cdef class epoll:
         if fs_seats_moved(&self.poller.seats):
             self.show_all()  # a forked child
         self.poller.turn += 1
+        found = self.rest(most)
         if self.poller.count:
-            look(&self.poller, &self.poller, &ready, 0 if self.writers > 0 else seconds)
-            if not ready.count and self.writers > 0 and seconds != 0:
+            look(&self.poller, &self.poller, &ready, 0 if self.writers > 0 or found else seconds)
+            if not ready.count and not found and self.writers > 0 and seconds != 0:
                 # room is mostly there: who waits for it is not kept by a look for bytes
-                found = self.without_stale(self.asked(0, most, NULL, &rung))
-                if found:
-                    fs_seats_pass_on(&self.poller.seats)
-                    return found
-                look(&self.poller, &self.poller, &ready, seconds)
+                found = self.with_kernel(found, most)
+                if not found:
+                    look(&self.poller, &self.poller, &ready, seconds)
             if ready.count:
-                found = self.with_others(self.with_bits(self.readable(&ready)), most)
-                if found:
-                    fs_seats_pass_on(&self.poller.seats)
-                    return found
-        found = self.told(timeout, seconds, most)
+                found = self.with_room(together(found, self.readable(&ready)), most)
+        if not found:
+            found = self.told(timeout, seconds, most)
         if found:
             fs_seats_pass_on(&self.poller.seats)
         return found
 
-    cdef list with_bits(self, list found):
-        """Those of the rings, and from time to time those that a bit tells of: nothing else does while rings are busy."""
+    cdef list rest(self, object most):
+        """From time to time the others, while some are always ready. The program may have room for some only: so each
+        kind comes first at times, as the kernel tells all in turn."""
+        cdef bint kernel_first = self.poller.turn // KERNEL_EVERY % 2 == 0
+        cdef list found = []
         cdef Ready ready
-        if self.poller.turn % KERNEL_EVERY:
+        if self.poller.turn % KERNEL_EVERY or not self.poller.count and self.poller.seats.bell <= 0:
             return found
+        if kernel_first:
+            found = self.with_kernel(found, most)
         ready.count = fs_seats_look(&self.poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE)
-        return together(found, self.readable(&ready)) if ready.count > 0 else found
+        if ready.count > 0:
+            found = first_of(together(found, self.readable(&ready)), most)
+        return found if kernel_first else self.with_kernel(found, most)
 
-    cdef list with_others(self, list found, object most):
-        """Those of the rings, and others if they must be heard."""
+    cdef list with_kernel(self, list found, object most):
+        """What the kernel tells once it would not tell again: so it is asked for no more than there is room for."""
         cdef bint rung
-        if found and (self.writers > 0 or self.poller.turn % KERNEL_EVERY == 0):
-            found = together(found, self.without_stale(self.asked(0, most, NULL, &rung)))
-        return found if most == -1 or len(found) <= most else found[:most]
+        cdef object room = most if most == -1 else most - len(found)
+        return found if room == 0 else together(found, self.without_stale(self.asked(0, room, NULL, &rung)))
+
+    cdef list with_room(self, list found, object most):
+        """Those of the rings, and those that have room."""
+        found = first_of(found, most)
+        return self.with_kernel(found, most) if found and self.writers > 0 else found
 
     cdef list readable(self, Ready *ready):
         """One that is told once only the kernel tells: it must not tell it again."""
@@ -400,7 +408,7 @@ cdef class epoll:
         while True:
             state = self.before_sleep(&ready, seconds, &asleep)
             if ready.count:
-                kept = self.with_others(self.readable(&ready), most)
+                kept = self.with_room(self.readable(&ready), most)
                 if kept:
                     return kept
             if state < 0:  # another thread is at work there
@@ -469,6 +477,10 @@ cdef list together(list found, list told):
     for number, events in told:
         events_of[number] = <uint32_t>events_of.get(number, 0) | <uint32_t>events
     return list(events_of.items())
+
+
+cdef list first_of(list found, object most):
+    return found if most == -1 or len(found) <= most else found[:most]
 
 
 cdef object adopted_epoll(object poller, dict masks):

@@ -14,7 +14,7 @@
 #include "system.h"
 #include "watched.h"
 
-#define KERNEL_EVERY 16 /* other descriptors must be heard even while the rings are busy */
+#define REST_EVERY 16 /* the others must be heard even while some are always ready */
 #define MOST_BUSY 3
 #define BUSY_NS 5000000 /* another thread reads: its end is not heard of */
 #define MOST_STALE 64   /* times in one wait that all the kernel told of was left over */
@@ -72,8 +72,9 @@ static void tell_readable(struct wait *wait, const struct ready *ready)
         const struct fs_registered *one = fs_watch_registration(wait->watch, number);
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS)) fs_watch_leave_seat(wait->watch, number);
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & EPOLLONESHOT) continue;
-        for (int j = 0; j < wait->count && !known; j++) known = wait->events[j].data.u64 == one->word;
-        if (!known) tell(wait, one, events_of(one, number));
+        while (known < wait->count && wait->events[known].data.u64 != one->word) known++;
+        if (known < wait->count) wait->events[known].events |= events_of(one, number); /* told as writable */
+        else tell(wait, one, events_of(one, number));
         if (fs_registered_by_edges(one)) tell_edge(wait->watch, number);
     }
 }
@@ -191,14 +192,39 @@ static uint64_t left_until(uint64_t end)
 
 static uint64_t left_of(const struct wait *wait) { return left_until(wait->until); }
 
-/* Room is mostly there: who waits for it is not kept by a look for bytes. */
-static void hear_of_room(struct wait *wait)
+static int is_rest_due(const struct wait *wait) { return wait->watch->poller.turn % REST_EVERY == 0; }
+
+static void hear_kernel(struct wait *wait)
 {
     int rung;
-    if (wait->watch->writers == 0) return;
+    if (wait->has_asked || wait->count >= wait->most) return;
     int told = ask(wait, 0, NULL, &rung);
     if (told > 0) keep_what_is_so(wait, told);
     wait->has_asked = 1;
+}
+
+static void hear_bits(struct wait *wait)
+{
+    struct ready ready;
+    ready.count = fs_seats_look(&wait->watch->poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE);
+    if (ready.count > 0) tell_readable(wait, &ready);
+}
+
+/* The program has room for some only.  So each kind comes first at times, as the kernel tells all in turn. */
+static void hear_rest(struct wait *wait)
+{
+    const struct fs_poller *poller = &wait->watch->poller;
+    if (!is_rest_due(wait) || (poller->count == 0 && poller->seats.bell <= 0)) return;
+    int kernel_first = poller->turn / REST_EVERY % 2 == 0;
+    if (kernel_first) hear_kernel(wait);
+    hear_bits(wait);
+    hear_kernel(wait);
+}
+
+/* Room is mostly there: who waits for it is not kept by a look for bytes. */
+static void hear_of_room(struct wait *wait)
+{
+    if (wait->watch->writers > 0) hear_kernel(wait);
 }
 
 /* Those whose rings have something.  Waits for one a moment, without the lock, if the caller waits at all. */
@@ -206,7 +232,7 @@ static void look(struct wait *wait, struct ready *ready)
 {
     struct fs_poller *poller = &wait->watch->poller;
     ready->count = fs_poller_look(poller, ready->numbers);
-    if (ready->count > 0 || poller->count == 0 || !waits(wait)) return;
+    if (ready->count > 0 || wait->count > 0 || poller->count == 0 || !waits(wait)) return;
     hear_of_room(wait);
     if (wait->count > 0) return;
     struct fs_polled among[FS_POLLED_MOST];
@@ -217,25 +243,6 @@ static void look(struct wait *wait, struct ready *ready)
     fs_watch_take(wait->watch);
     if (found) ready->count = fs_poller_look(poller, ready->numbers);
     if (ready->count == 0) ready->count = fs_poller_settle(poller, ready->numbers);
-}
-
-/* Those of the rings, and others if they must be heard. */
-static void add_others(struct wait *wait)
-{
-    int rung;
-    if (wait->count == 0 || wait->count >= wait->most || wait->has_asked ||
-        (wait->watch->writers == 0 && wait->watch->poller.turn % KERNEL_EVERY != 0))
-        return;
-    int told = ask(wait, 0, NULL, &rung);
-    if (told > 0) keep_what_is_so(wait, told);
-}
-
-static void add_bits(struct wait *wait)
-{
-    struct ready ready;
-    if (wait->watch->poller.turn % KERNEL_EVERY != 0) return;
-    ready.count = fs_seats_look(&wait->watch->poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE);
-    if (ready.count > 0) tell_readable(wait, &ready);
 }
 
 /* Those of the loop that have something; 0: it sleeps, if there is one.  -EBUSY: it cannot. */
@@ -267,8 +274,8 @@ static int told(struct wait *wait)
         struct fs_loop *asleep;
         int rung, state = before_sleep(wait, &ready, &asleep);
         tell_readable(wait, &ready);
-        add_others(wait);
         if (wait->count > 0) {
+            hear_of_room(wait);
             fs_seats_awake(&wait->watch->poller.seats, asleep, 0);
             return 0;
         }
@@ -294,14 +301,13 @@ static int wait_in(struct wait *wait)
     struct ready ready;
     if (fs_seats_moved(&watch->poller.seats)) fs_watch_show_all(watch); /* a forked child */
     watch->poller.turn++;
+    hear_rest(wait);
     if (watch->poller.count > 0) {
         look(wait, &ready);
         tell_readable(wait, &ready);
-        if (wait->count > 0) add_bits(wait);
-        add_others(wait);
-        if (wait->count > 0) return 0;
+        if (wait->count > 0) hear_of_room(wait);
     }
-    return told(wait);
+    return wait->count > 0 ? 0 : told(wait);
 }
 
 /* -ENOENT: the kernel alone knows. */
