@@ -83,17 +83,23 @@ def install_or_tell():
     try:
         install()
     except Exception as error:
-        if sys.stderr is not None:
-            sys.stderr.write("fastsock is not installed in this process: %s: %s\n" % (type(error).__name__, error))
+        tell(error)
+
+
+def tell(error):
+    if sys.stderr is not None:
+        sys.stderr.write("fastsock is not installed in this process: %s: %s\n" % (type(error).__name__, error))
 
 
 class Finder(object):  # noqa: UP004
-    """Finds `socket` and fastsock as Python does, and has fastsock installed behind the first of them."""
+    """Finds `socket` and fastsock as Python does. Behind the first of them fastsock is installed."""
+
+    installs = None  # the thread that does
 
     def find_spec(self, name, path=None, target=None):
         if name == "fastsock":
             spec = find_neighbour()
-        elif name == "socket":
+        elif name == "socket" and self.installs != get_ident():
             found = (each.find_spec(name, path, target) for each in list(sys.meta_path) if each is not self)
             spec = next((each for each in found if each is not None), None)
         else:
@@ -101,6 +107,14 @@ class Finder(object):  # noqa: UP004
         if spec is not None and spec.loader is not None:
             spec.loader = Loader(spec.loader)
         return spec
+
+    def install(self):
+        self.installs = get_ident()
+        try:
+            install_or_tell()
+        finally:
+            # another list: who goes through the old one misses nobody
+            sys.meta_path = [each for each in sys.meta_path if each is not self]
 
 
 class Loader(object):  # noqa: UP004
@@ -116,9 +130,20 @@ class Loader(object):  # noqa: UP004
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
-            install_or_tell()
+        if module.__name__ == "fastsock":
+            finder.install()
+        else:
+            bring()
+
+
+def bring():
+    """Import fastsock, which is installed by that."""
+    try:
+        import fastsock  # noqa: F401
+    except RuntimeError:
+        pass  # Python has seen a deadlock: another thread imports fastsock, and waits for this one. It installs
+    except ImportError as error:
+        tell(error)
 
 
 def clear_environment():
@@ -144,6 +169,8 @@ def leave():
 myself = sys.modules[__name__]  # Python 2 empties a module that nobody holds
 finder = Finder()
 if wanted() and may_wait():
+    from _thread import get_ident
+
     sys.meta_path.insert(0, finder)
 elif wanted():
     install_or_tell()
