@@ -111,7 +111,14 @@ class Finder(object):  # noqa: UP004
     def install(self):
         self.installs = get_ident()
         try:
-            install_or_tell()
+            install()
+        except (ImportError, RuntimeError) as error:
+            if len(sys._current_frames()) == 1:
+                tell(error)
+            else:  # another thread imports a part of fastsock, and waits for this one: it must have it first
+                start_new_thread(install_or_tell, ())
+        except Exception as error:
+            tell(error)
         finally:
             # another list: who goes through the old one misses nobody
             sys.meta_path = [each for each in sys.meta_path if each is not self]
@@ -169,7 +176,7 @@ def leave():
 myself = sys.modules[__name__]  # Python 2 empties a module that nobody holds
 finder = Finder()
 if wanted() and may_wait():
-    from _thread import get_ident
+    from _thread import get_ident, start_new_thread
 
     sys.meta_path.insert(0, finder)
 elif wanted():
