@@ -61,7 +61,16 @@ class Suite:
 
 
 SUITES = {
-    "tornado": Suite("run_tornado.py", ("tornado.test",)),
+    "tornado": Suite(
+        "run_tornado.py",
+        ("tornado.test",),
+        known=(
+            exclusions.Exclusion(
+                "*IOStreamSSL*test_write_bytearray_resizable_after_close_while_writing*",
+                "wants a write of 10 MiB to stay unfinished: memory and TCP together hold that",
+            ),
+        ),
+    ),
     "twisted": Suite(
         "run_trial.py",
         (
