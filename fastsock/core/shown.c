@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -206,8 +207,35 @@ struct fs_shown *fs_shown_take(int descriptor, uint32_t role)
     return shown;
 }
 
-void fs_shown_give(struct fs_shown *shown)
+/* All that is counted there is 0. */
+_Static_assert(offsetof(struct fs_shown_rank, bytes_out) == offsetof(struct fs_shown, bytes_out) &&
+                   offsetof(struct fs_shown_rank, messages_in) < offsetof(struct fs_shown, extra_in) &&
+                   offsetof(struct fs_shown_daemon, calls) == offsetof(struct fs_shown, bytes_out) &&
+                   offsetof(struct fs_shown_daemon, host) == offsetof(struct fs_shown, bytes_in),
+               "begin() clears these words");
+
+struct fs_shown_rank *fs_shown_take_rank(int rank, int size)
 {
+    struct fs_shown_rank *shown = (struct fs_shown_rank *)fs_shown_take(getpid(), FS_SHOWN_RANK);
+    if (shown == NULL) return NULL;
+    atomic_store(&shown->rank, (uint32_t)rank);
+    atomic_store(&shown->size, (uint32_t)size); /* 0 until now: no reader takes it for a rank */
+    return shown;
+}
+
+struct fs_shown_daemon *fs_shown_take_daemon(const uint64_t host[2], uint32_t port)
+{
+    struct fs_shown_daemon *shown = (struct fs_shown_daemon *)fs_shown_take(getpid(), FS_SHOWN_DAEMON);
+    if (shown == NULL) return NULL;
+    atomic_store(&shown->host[0], host[0]);
+    atomic_store(&shown->host[1], host[1]);
+    atomic_store(&shown->port, port); /* 0 until now: no reader takes it for a daemon */
+    return shown;
+}
+
+void fs_shown_give(void *given)
+{
+    struct fs_shown *shown = given;
     if (shown == NULL) return;
     fs_hold_process();
     atomic_store(&shown->serial, 0);

@@ -1,4 +1,4 @@
-"""Observable gauges of OpenTelemetry: observe(get_meter("fastsock"))."""
+"""Observable gauges and counters of OpenTelemetry: observe(get_meter("fastsock"))."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import time
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from ..top.rows import Watcher
-from . import CONNECTIONS, COUNTS, LABELS, Look
+from . import METRICS, Look, Metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_SAME = 0.5  # seconds in which all gauges tell of one look
+_SAME = 0.5  # seconds in which all of them tell of one look
 
 
 def observe(meter: Meter) -> None:
-    """Make a gauge for each number; the meter asks them."""
+    """Make an instrument for each number; the meter asks them."""
     looks = _Looks()
-    for (name, what), of in [(CONNECTIONS, None), *((told, each) for each, told in COUNTS.items())]:
-        meter.create_observable_gauge(name, [_asked(looks, of)], description=what)
+    for metric in METRICS:
+        make = meter.create_observable_counter if metric.grows else meter.create_observable_gauge
+        make(metric.name, [_asked(looks, metric)], description=metric.what)
 
 
 class _Looks:
-    """One look serves all gauges of one export."""
+    """One look serves all instruments of one export."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,10 +41,9 @@ class _Looks:
             return self._look
 
 
-def _asked(looks: _Looks, of: str | None) -> Callable[[CallbackOptions], Iterable[Observation]]:
+def _asked(looks: _Looks, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
     def ask(_: CallbackOptions) -> Iterable[Observation]:
-        look = looks.last()
-        sums = look.connections if of is None else look.counts[of]
-        return [Observation(value, dict(zip(LABELS, labels, strict=True))) for labels, value in sums.items()]
+        sums = looks.last().sums[metric]
+        return [Observation(value, dict(zip(metric.labels, labels, strict=True))) for labels, value in sums.items()]
 
     return ask

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from ..top.rows import Watcher
-from . import CONNECTIONS, COUNTS, LABELS, Look
+from . import METRICS, Look, Metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,18 +21,17 @@ class Collector:
 
     def describe(self) -> list[Any]:
         """Nothing is looked at when it is registered."""
-        return [_family(*each) for each in (CONNECTIONS, *COUNTS.values())]
+        return [_family(metric, {}) for metric in METRICS]
 
     def collect(self) -> Iterator[Any]:
         """What there is now."""
-        look = Look(self._watcher)
-        yield _family(*CONNECTIONS, look.connections)
-        for name, told in COUNTS.items():
-            yield _family(*told, look.counts[name])
+        for metric, sums in Look(self._watcher).sums.items():
+            yield _family(metric, sums)
 
 
-def _family(name: str, what: str, sums: dict[tuple[str, ...], int] | None = None) -> Any:
-    made = GaugeMetricFamily(name, what, labels=LABELS)
-    for labels, value in (sums or {}).items():
+def _family(metric: Metric, sums: dict[tuple[str, ...], int]) -> Any:
+    kind = CounterMetricFamily if metric.grows else GaugeMetricFamily
+    made = kind(metric.name, metric.what, labels=metric.labels)
+    for labels, value in sums.items():
         made.add_metric(labels, value)
     return made

@@ -9,6 +9,7 @@ import time
 from ..connection import carriers
 from ..transport import Reason
 from . import kernel, processes, shown
+from .work import Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Watcher:
         self._looked = 0.0
         self.processes: list[processes.Process] = []
         self.missed = 0  # connections that found no place to be shown
+        self.work = Work()  # of ranks and daemons, as in the last look
 
     def look(self) -> list[Row]:
         """The connections now. One that was there in the last look is the same row, brought up to date."""
@@ -92,6 +94,7 @@ class Watcher:
         pages = {page.pid: page for page in shown.pages(self._shown)}
         self._look_at_processes(pages)
         self.missed = sum(page.missed for page in pages.values())
+        self.work.look(self.processes, pages, now - self._looked)
         tcp = kernel.connections()
         before, self._last = self._last, {}
         for process in self.processes:

@@ -1,7 +1,8 @@
-"""Reads what processes show of their connections. core/shown.h has the form. Each word is another process's."""
+"""Reads what processes show of themselves. core/shown.h has the form. Each word is another process's."""
 
 from __future__ import annotations
 
+import _socket
 import os
 import stat
 import struct
@@ -18,9 +19,14 @@ _HEAD = struct.Struct("=QIIiIQQII")  # magic, bytes of each, most, process, name
 _OUT = struct.Struct("=IiIIIIQQQQ")  # serial, descriptor, role, why, state, peer, bytes, calls, wakes, tokens
 _IN = struct.Struct("=QQQQ")  # bytes, calls, waits, tokens
 _IN_AT = 128
+_OF_ANY = struct.Struct("=I4xI")  # serial, role
+_RANK_ROLE, _DAEMON_ROLE = 3, 4
+_RANK = struct.Struct("=IiIII4xQQQ80xQQ")  # serial, process, role, rank, size; out: bytes, messages, collectives; in
+_DAEMON = struct.Struct("=IiIII4xQQ88x16s")  # serial, process, role, port, connections, calls, errors; host
 _EACH = 256
 _MOST = (1 << 18) // _EACH - 1
 _LARGEST = 1 << 62  # of a count
+_IPV4_IN_IPV6 = bytes(10) + b"\xff\xff"
 
 
 class Shown:
@@ -39,17 +45,55 @@ class Shown:
         return small and self.peer < 1 << 31 and max(counts) < _LARGEST
 
 
-class Page:
-    """What one process shows. missed: connections that found no place."""
+class ShownRank:
+    """A rank, and what went through its engine since it began. process: whose it is."""
 
-    def __init__(self, pid: int, started: int, missed: int, connections: list[Shown]) -> None:
+    def __init__(self, memory: bytes) -> None:
+        self.serial, self.process, _, self.rank, self.size, *counts = _RANK.unpack_from(memory)
+        self.bytes_out, self.messages_out, self.collectives, self.bytes_in, self.messages_in = counts
+
+    @property
+    def is_sane(self) -> bool:
+        counts = (self.bytes_out, self.messages_out, self.collectives, self.bytes_in, self.messages_in)
+        return bool(self.rank < self.size < 1 << 31 and max(counts) < _LARGEST)
+
+
+class ShownDaemon:
+    """A daemon of remote objects. process: whose it is."""
+
+    def __init__(self, memory: bytes) -> None:
+        unpacked = _DAEMON.unpack_from(memory)
+        self.serial, self.process, _, self.port, self.connections, self.calls, self.errors, self._host = unpacked
+
+    @property
+    def is_sane(self) -> bool:
+        small = 0 < self.port <= 0xFFFF and self.connections < 1 << 31
+        return bool(small and max(self.calls, self.errors) < _LARGEST)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        if self._host.startswith(_IPV4_IN_IPV6):
+            return _socket.inet_ntop(_socket.AF_INET, self._host[len(_IPV4_IN_IPV6) :]), self.port
+        return _socket.inet_ntop(_socket.AF_INET6, self._host), self.port
+
+
+Place = Shown | ShownRank | ShownDaemon
+
+
+class Page:
+    """What one process shows. missed: what found no place."""
+
+    def __init__(self, pid: int, started: int, missed: int, places: list[Place]) -> None:
         self.pid = pid
         self.started = started
         self.missed = missed
-        self.connections = connections
+        self.connections = [each for each in places if isinstance(each, Shown)]
+        # a forked child has its parent's
+        self.ranks = [each for each in places if isinstance(each, ShownRank) and each.process == pid]
+        self.daemons = [each for each in places if isinstance(each, ShownDaemon) and each.process == pid]
 
 
-Known = dict[tuple[int, bytes], "Shown"]
+Known = dict[tuple[int, bytes], Place]
 
 
 def pages(known: Known | None = None) -> Iterator[Page]:
@@ -102,12 +146,12 @@ def _read(path: str, pid: int, before: Known, known: Known) -> Page | None:
             _remove(path, file)
             return None
         memory = os.pread(file, made * _EACH, _EACH)
-        return Page(pid, started, missed, list(_connections(pid, memory, before, known)))
+        return Page(pid, started, missed, list(_places(pid, memory, before, known)))
     finally:
         os.close(file)
 
 
-def _connections(pid: int, memory: bytes, before: Known, known: Known) -> Iterator[Shown]:
+def _places(pid: int, memory: bytes, before: Known, known: Known) -> Iterator[Place]:
     for at in range(0, len(memory) - _EACH + 1, _EACH):
         key = pid, memory[at : at + _EACH]
         shown = before.get(key) or _made(*key)
@@ -116,11 +160,17 @@ def _connections(pid: int, memory: bytes, before: Known, known: Known) -> Iterat
             yield shown
 
 
-def _made(pid: int, memory: bytes) -> Shown | None:
-    first = _OUT.unpack_from(memory)
-    if first[0] == 0:
+def _made(pid: int, memory: bytes) -> Place | None:
+    serial, role = _OF_ANY.unpack_from(memory)
+    if serial == 0:
         return None
-    shown = Shown(pid, first, _IN.unpack_from(memory, _IN_AT))
+    shown: Place
+    if role == _RANK_ROLE:
+        shown = ShownRank(memory)
+    elif role == _DAEMON_ROLE:
+        shown = ShownDaemon(memory)
+    else:
+        shown = Shown(pid, _OUT.unpack_from(memory), _IN.unpack_from(memory, _IN_AT))
     return shown if shown.is_sane else None
 
 

@@ -1,53 +1,23 @@
-"""Rows for people: sorted, filtered, as text."""
+"""Rows for people, as text."""
 
 from __future__ import annotations
 
+from .view import address_text, why
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from .rows import Row
+    from .view import View
+    from .work import DaemonRow, RankRow
 
 CARRIER = "CARRIER"
 HEAD = ("PID", "FD", "PEER", CARRIER, "OUT/s", "IN/s", "MSG OUT/s", "MSG IN/s", "WAITS/s", "WAKES/s", "WHY")
-_LEFT = {2, 3, 10}  # columns of words; the others are numbers
+RANK_HEAD = ("PID", "RANK", "JOB", "OUT/s", "IN/s", "MSG OUT/s", "MSG IN/s", "COLLECT/s", "COMMAND")
+DAEMON_HEAD = ("PID", "DAEMON", "CALLS/s", "ERRORS/s", "CONNECTIONS", "CALLS", "ERRORS", "COMMAND")
+_WORDS = {"PEER", CARRIER, "WHY", "RANK", "JOB", "DAEMON", "COMMAND"}  # the other columns are numbers
 _WIDEST = 42
-
-
-def _moved(row: Row) -> float:
-    return (row.bytes_out_rate or 0) + (row.bytes_in_rate or 0)
-
-
-def _total(row: Row) -> float:
-    return row.bytes_out + row.bytes_in
-
-
-def _messages(row: Row) -> float:
-    return (row.messages_out_rate or 0) + (row.messages_in_rate or 0)
-
-
-ORDERS: dict[str, Callable[[Row], tuple[float, ...]]] = {
-    "rate": lambda row: (-_moved(row), -_total(row), row.pid, row.descriptor),
-    "bytes": lambda row: (-_total(row), row.pid, row.descriptor),
-    "messages": lambda row: (-_messages(row), -_total(row), row.pid, row.descriptor),
-    "waits": lambda row: (-(row.waits_rate or 0), row.pid, row.descriptor),
-    "pid": lambda row: (row.pid, row.descriptor),
-}
-
-
-def chosen(
-    rows: Iterable[Row], order: str, pid: int | None = None, carrier: str | None = None, text: str = ""
-) -> list[Row]:
-    """Those of that process and carrier, and with that text in the command, an address or the reason."""
-    wanted = text.lower()
-    found = [
-        row
-        for row in rows
-        if pid in (None, row.pid)
-        and carrier in (None, row.carrier)
-        and (not wanted or wanted in f"{row.command} {_address(row.peer)} {_address(row.local)} {why(row)}".lower())
-    ]
-    return sorted(found, key=ORDERS[order])
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -56,7 +26,7 @@ def cells(row: Row) -> tuple[str, ...]:
     return (
         str(row.pid),
         str(row.descriptor),
-        f"{arrow} {_address(row.peer)}" + (f" [{row.peer_pid}]" if row.peer_pid else ""),
+        f"{arrow} {address_text(row.peer)}" + (f" [{row.peer_pid}]" if row.peer_pid else ""),
         row.carrier,
         _size(row.bytes_out_rate),
         _size(row.bytes_in_rate),
@@ -65,39 +35,53 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def why(row: Row) -> str:
-    """Why it is on that carrier; nothing needs to be said of memory."""
-    return "" if row.carrier == "shm" else row.detail or row.reason
+def _rank_cells(row: RankRow) -> tuple[str, ...]:
+    rates = (row.bytes_out_rate, row.bytes_in_rate, row.messages_out_rate, row.messages_in_rate, row.collectives_rate)
+    return str(row.pid), f"{row.rank} of {row.size}", row.job, *map(_size, rates), row.command
 
 
-def title(rows: Sequence[Row], processes: int, missed: int = 0) -> str:
+def _daemon_cells(row: DaemonRow) -> tuple[str, ...]:
+    rates, counts = (row.calls_rate, row.errors_rate), (row.connections, row.calls, row.errors)
+    return str(row.pid), address_text(row.address), *map(_size, rates), *map(_size, counts), row.command
+
+
+def title(view: View) -> str:
     """One line of all."""
+    rows = view.connections
     by_memory = sum(row.carrier == "shm" for row in rows)
     out, into = (sum(getattr(row, name) or 0 for row in rows) for name in ("bytes_out_rate", "bytes_in_rate"))
-    text = f"{processes} processes, {len(rows)} connections: shm {by_memory}, tcp {len(rows) - by_memory}"
+    text = f"{view.processes} processes, {len(rows)} connections: shm {by_memory}, tcp {len(rows) - by_memory}"
     text += f"; {_size(out)}/s out, {_size(into)}/s in"
-    return text + (f"; {missed} connections show nothing of themselves: too many" if missed else "")
+    if view.ranks:
+        text += f"; ranks {len(view.ranks)}"
+    if view.daemons:
+        text += f"; daemons {len(view.daemons)}"
+    return text + (f"; {view.missed} connections show nothing of themselves: too many" if view.missed else "")
 
 
-def lines(rows: Sequence[Row]) -> list[str]:
-    """A table, a line a row."""
-    table = [HEAD, *(cells(row) for row in rows)]
-    widths = [min(max(len(line[column]) for line in table), _WIDEST) for column in range(len(HEAD))]
-    return [_line(line, widths) for line in table]
+def tables(view: View) -> list[list[str]]:
+    """One for ranks, one for daemons and one for connections, as far as there are any. The first line is the head."""
+    found = []
+    if view.ranks:
+        found.append(_lines(RANK_HEAD, [_rank_cells(row) for row in view.ranks]))
+    if view.daemons:
+        found.append(_lines(DAEMON_HEAD, [_daemon_cells(row) for row in view.daemons]))
+    if view.connections or not found:
+        found.append(_lines(HEAD, [cells(row) for row in view.connections]))
+    return found
 
 
-def _line(line: Sequence[str], widths: Sequence[int]) -> str:
+def _lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    table = [head, *rows]
+    widths = [min(max(len(line[column]) for line in table), _WIDEST) for column in range(len(head))]
+    return [_line(line, head, widths) for line in table]
+
+
+def _line(line: Sequence[str], head: Sequence[str], widths: Sequence[int]) -> str:
     parts = []
-    for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
-        parts.append(cell.ljust(width) if column in _LEFT else cell.rjust(width))
+    for cell, name, width in zip(line, head, widths, strict=True):
+        parts.append(cell.ljust(width) if name in _WORDS else cell.rjust(width))
     return "  ".join(parts).rstrip()
-
-
-def _address(address: tuple[str, int] | None) -> str:
-    if address is None:
-        return "?"
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _size(rate: float | None) -> str:

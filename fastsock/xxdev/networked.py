@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import os
 
+from ..config import in_force
 from ..core.binding._engine import Engine
 from . import settings
 from .connections import Connections
@@ -63,8 +64,8 @@ class NetworkedDevice(Device):
 
 
 def new_engine(job: Any, limits: settings.Settings) -> Any:
-    """The engine of one rank of a job."""
-    return Engine(
+    """The engine of one rank of a job. `fastsock top` sees what it counts."""
+    engine = Engine(
         job.rank,
         job.size,
         eager_limit=limits.eager_limit,
@@ -72,3 +73,6 @@ def new_engine(job: Any, limits: settings.Settings) -> Any:
         spin_us=limits.spin_us,
         crowded=job.crowded,
     )
+    if in_force.settings().shown:
+        engine.show()
+    return engine

@@ -1,4 +1,4 @@
-/* What a process shows of its connections: a file that tells whose it is, counts of this process alone, and nothing left
+/* What a process shows of itself: a file that tells whose it is, counts of this process alone, and nothing left
  * behind. */
 #define _GNU_SOURCE
 #include "shown.h"
@@ -66,6 +66,37 @@ TEST(others_read_what_a_process_shows, 0)
     CHECK(fs_shown_take(8, 1) == shown);
     CHECK(shown_at(seen, 0)->serial != serial);
     CHECK_EQUAL(shown_at(seen, 0)->bytes_out, 0);
+}
+
+TEST(a_rank_and_a_daemon_have_places_too, 0)
+{
+    const uint64_t host[2] = {0, 0x0100007fffff0000ull};
+    struct fs_shown *shown = fs_shown_take(7, 2);
+    struct fs_shown_rank *rank = fs_shown_take_rank(1, 3);
+    struct fs_shown_daemon *daemon = fs_shown_take_daemon(host, 8000);
+    CHECK(shown != NULL && rank != NULL && daemon != NULL);
+    fs_count(&rank->collectives, 5);
+    fs_count(&rank->bytes_in, 6);
+    fs_count(&daemon->errors, 7);
+    const unsigned char *seen = read_file(getpid());
+    const struct fs_shown_rank *seen_rank = (const struct fs_shown_rank *)shown_at(seen, 1);
+    const struct fs_shown_daemon *seen_daemon = (const struct fs_shown_daemon *)shown_at(seen, 2);
+    CHECK_EQUAL(seen_rank->role, FS_SHOWN_RANK);
+    CHECK_EQUAL(seen_rank->process, getpid());
+    CHECK_EQUAL(seen_rank->rank, 1);
+    CHECK_EQUAL(seen_rank->size, 3);
+    CHECK_EQUAL(seen_rank->collectives, 5);
+    CHECK_EQUAL(seen_rank->bytes_in, 6);
+    CHECK_EQUAL(seen_daemon->role, FS_SHOWN_DAEMON);
+    CHECK_EQUAL(seen_daemon->port, 8000);
+    CHECK_EQUAL(seen_daemon->host[1], host[1]);
+    CHECK_EQUAL(seen_daemon->errors, 7);
+    fs_shown_give(rank);
+    fs_shown_give(daemon);
+    CHECK_EQUAL(seen_rank->serial, 0);
+    CHECK(fs_shown_take(9, 1) == (struct fs_shown *)daemon);
+    CHECK_EQUAL(shown_at(seen, 2)->bytes_out, 0);
+    CHECK_EQUAL(shown_at(seen, 2)->wakes, 0);
 }
 
 TEST(no_other_user_may_look, 0)

@@ -7,15 +7,20 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from fastsock.top import processes, shown
+from fastsock.top import processes, rows, shown, table, view
 
 HEAD = struct.Struct("=QIIiIQQII")
 MAGIC = 0x314E574F48535346
 PLACE = struct.Struct("=IiIIIIQQQQ72xQQQQ96x")
+RANK = struct.Struct("=IiIII4xQQQ80xQQ112x")
+DAEMON = struct.Struct("=IiIII4xQQ88x16s112x")
 
 
 @pytest.fixture
@@ -49,10 +54,74 @@ def place(**changes: int) -> bytes:
     return PLACE.pack(*values.values())
 
 
+def rank(pid: int, **changes: int) -> bytes:
+    values = {"serial": 2, "process": pid, "role": 3, "rank": 1, "size": 2, "bytes_out": 1, "messages_out": 2,
+              "collectives": 3, "bytes_in": 4, "messages_in": 5, **changes}  # fmt: skip
+    return RANK.pack(*values.values())
+
+
+def daemon(pid: int, **changes: int | bytes) -> bytes:
+    values = {"serial": 3, "process": pid, "role": 4, "port": 80, "connections": 1, "calls": 2, "errors": 1,
+              "host": bytes(10) + b"\xff\xff\x7f\0\0\1", **changes}  # fmt: skip
+    return DAEMON.pack(*values.values())
+
+
 def test_what_is_right_is_read(folder, sleeper):
-    file_of(folder, sleeper, place(descriptor=9))
+    file_of(folder, sleeper, place(descriptor=9) + rank(sleeper) + daemon(sleeper) + daemon(sleeper, host=bytes(16)))
     (page,) = shown.pages()
     assert (page.pid, [each.descriptor for each in page.connections]) == (sleeper, [9])
+    (seen,) = page.ranks
+    assert (seen.rank, seen.size, seen.bytes_out, seen.messages_out, seen.collectives) == (1, 2, 1, 2, 3)
+    assert (seen.bytes_in, seen.messages_in) == (4, 5)
+    assert [each.address for each in page.daemons] == [("127.0.0.1", 80), ("::", 80)]
+    assert [(each.connections, each.calls, each.errors) for each in page.daemons] == [(1, 2, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rank": 2}, {"size": 0}, {"size": 1 << 31}, {"bytes_in": 1 << 63}, {"collectives": 1 << 62}, {"role": 5},
+        {"process": 1}, {"process": -1},
+    ],
+)  # fmt: skip
+def test_a_rank_that_lies(folder, sleeper, changes):
+    file_of(folder, sleeper, rank(sleeper, **changes) + place())
+    (page,) = shown.pages()
+    assert page.ranks == [] and len(page.connections) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"port": 0}, {"port": 1 << 16}, {"connections": 1 << 31}, {"calls": 1 << 63}, {"process": 1}]
+)
+def test_a_daemon_that_lies(folder, sleeper, changes):
+    file_of(folder, sleeper, daemon(sleeper, **changes) + place())
+    (page,) = shown.pages()
+    assert page.daemons == [] and len(page.connections) == 1
+
+
+def test_a_rank_that_changes_as_it_is_looked_at(folder, sleeper):
+    """What is half written is another rank, or none; a count that falls has no rate below 0."""
+    watcher = rows.Watcher()
+    for size in (0, 2, 3):
+        file_of(folder, sleeper, rank(sleeper, size=size, bytes_out=3 - size))
+        watcher.look()
+    (row,) = watcher.work.ranks
+    assert (row.size, row.bytes_out_rate) == (2, 0)
+
+
+@settings(database=None, deadline=None)
+@given(role=st.integers(0, 5), rest=st.binary(min_size=244, max_size=244))
+def test_any_words(role, rest):
+    """As a torn page has them."""
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shown, "FOLDER", name)
+        pid = os.getppid()
+        file_of(Path(name), pid, struct.pack("=IiI", 1, pid, role) + rest)
+        watcher = rows.Watcher()
+        watcher.look()
+        seen = view.Choice().of(watcher)
+        table.tables(seen)
+        assert len(seen.ranks) + len(seen.daemons) <= 1
 
 
 @pytest.mark.parametrize(

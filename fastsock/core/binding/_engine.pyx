@@ -16,9 +16,9 @@ from .engine cimport (
     FS_CHANNELS, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
     fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
     fs_engine_clear_members, fs_engine_close, fs_engine_fail, fs_engine_has_finished,
-    fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new,
+    fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
     fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_promise,
-    fs_engine_release, fs_engine_set_members, fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts,
+    fs_engine_release, fs_engine_set_members, fs_engine_show, fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts,
     fs_ibvx_options, fs_request, fs_wait, fs_wait_prepare,
 )
 from .system cimport atomic_store, fs_now_ns
@@ -52,6 +52,24 @@ cdef enum:
 _engines = _weakref.WeakSet()
 
 
+@cython.final
+cdef class CollectiveNumbers:
+    """As itertools.count()."""
+    cdef Engine engine
+    cdef uint64_t following
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef uint64_t number
+        with cython.critical_section(self):
+            number = self.following
+            self.following += 1
+        fs_engine_note_collective(self.engine.engine)
+        return number
+
+
 cdef class Engine(Messages):
     """The message engine of one rank among `size`; every method may be called by several threads at once.
 
@@ -78,6 +96,17 @@ cdef class Engine(Messages):
         if self.engine != NULL:
             fs_engine_close(self.engine)
             fs_engine_release(self.engine)
+
+    def show(self):
+        """Other processes of this user see what goes through it from now on. Before its first message."""
+        self.alive()
+        fs_engine_show(self.engine)
+
+    def collective_numbers(self):
+        """0, 1, 2 and so on, for the calls of a communicator. Each call takes one: so the engine counts them."""
+        cdef CollectiveNumbers numbers = CollectiveNumbers.__new__(CollectiveNumbers)
+        numbers.engine = self
+        return numbers
 
     # ---- peers ----
 

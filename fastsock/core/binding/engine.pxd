@@ -76,6 +76,8 @@ cdef extern from "engine/engine.h" nogil:
 
     void fs_engines_heed_interpreter(void *(*leave)() noexcept nogil, void (*enter)(void *left) noexcept nogil)
     fs_engine *fs_engine_new(int rank, int size, const fs_engine_options *options, int *error)
+    void fs_engine_show(fs_engine *engine)
+    void fs_engine_note_collective(fs_engine *engine)
     void fs_engine_release(fs_engine *engine)
     void fs_engine_close(fs_engine *engine)
     int fs_engine_leave(fs_engine *engine)

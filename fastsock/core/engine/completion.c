@@ -41,10 +41,17 @@ static void tell(struct fs_engine *engine, struct fs_request *request)
     if (collective && --collective->missing == 0) fs_collective_is_ready(engine, collective);
 }
 
+static void count_received(struct fs_engine *engine, const struct fs_request *request)
+{
+    fs_count(&engine->shown->messages_in, 1);
+    fs_count(&engine->shown->bytes_in, request->envelope.length);
+}
+
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error)
 {
     request->error = error;
     request->state = FS_IDLE;
+    if (request->kind == FS_RECEIVING && error == FS_FINE && !request->cancelled) count_received(engine, request);
     if (request->region) {
         fs_ibvx_forget(request->region);
         request->region = NULL;

@@ -96,6 +96,9 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
 /* Another user holds it; each release takes one hold back, and the last one frees the engine. */
 void fs_engine_hold(struct fs_engine *engine);
 void fs_engine_release(struct fs_engine *engine);
+/* Before its first message: other processes of this user see what it counts (shown.h). */
+void fs_engine_show(struct fs_engine *engine);
+void fs_engine_note_collective(struct fs_engine *engine); /* its caller begins one, however it is done */
 /* One round of leaving: of writing what was sent, of saying goodbye behind it.  1: a close loses nothing of that, nor
  * does the end of this process.  Who has been told goodbye is answered no more. */
 int fs_engine_leave(struct fs_engine *engine);

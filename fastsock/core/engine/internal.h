@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "frame.h"
 #include "schedule.h"
+#include "shown.h"
 #include "stream/end.h"
 #include "system.h"
 
@@ -186,6 +187,8 @@ struct fs_engine {
     struct fs_yielding yielding; /* after those */
     _Atomic uint32_t has_local;  /* other ranks are, or were, threads of this process */
     int kick;                    /* eventfd, -1 until needed */
+    struct fs_shown_rank *shown; /* what it counts, for others to read; or its own, which nobody reads */
+    struct fs_shown_rank unread;
 };
 
 /* What each file offers to those below it on this page; nothing here calls what stands behind it.  Links have their own part,

@@ -23,6 +23,7 @@ static void free_engine(struct fs_engine *engine)
         engine->members = next;
     }
     if (engine->kick >= 0 && engine->generation == fs_generation()) close(engine->kick);
+    if (engine->shown != &engine->unread) fs_shown_give(engine->shown);
     free((void *)engine->stamps);
     free(engine->slots);
     free(engine->links);
@@ -35,7 +36,7 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     *error = -EINVAL;
     if (size < 1 || rank < 0 || rank >= size) return NULL;
     *error = -ENOMEM;
-    struct fs_engine *engine = aligned_alloc(64, (sizeof *engine + 63) & ~(size_t)63);
+    struct fs_engine *engine = aligned_alloc(_Alignof(struct fs_engine), sizeof *engine);
     if (!engine) return NULL;
     memset(engine, 0, sizeof *engine);
     engine->peers = calloc((size_t)size, sizeof *engine->peers);
@@ -53,6 +54,7 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     engine->spin_ticks = (uint64_t)(options->spin_us * fs_ticks_per_us());
     engine->generation = fs_generation();
     engine->kick = -1;
+    engine->shown = &engine->unread;
     engine->free = free_engine;
     engine->peers[rank].state = FS_LOCAL;
     fs_engines_heed_forks();
@@ -60,6 +62,15 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     *error = 0;
     return engine;
 }
+
+void fs_engine_show(struct fs_engine *engine)
+{
+    if (engine->shown != &engine->unread) return;
+    struct fs_shown_rank *shown = fs_shown_take_rank(engine->rank, engine->size);
+    if (shown != NULL) engine->shown = shown;
+}
+
+void fs_engine_note_collective(struct fs_engine *engine) { fs_count(&engine->shown->collectives, 1); }
 
 void fs_engine_after_fork(struct fs_engine *engine)
 {

@@ -49,6 +49,13 @@ void fs_request_prepare_items(struct fs_request *request, int kind, void *origin
     request->extent = extent;
 }
 
+static void count_sent(struct fs_engine *engine, const struct fs_request *request)
+{
+    if (fs_has_failed(engine, request->peer)) return;
+    fs_count(&engine->shown->messages_out, 1);
+    fs_count(&engine->shown->bytes_out, request->length);
+}
+
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode)
 {
     request->engine = engine;
@@ -61,6 +68,7 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
     struct fs_peer *to = &engine->peers[peer];
     fs_engine_lock(engine);
     request->tracked = 0;
+    count_sent(engine, request);
     int result = FS_PENDING;
     switch (to->state) {
     case FS_LINKED:

@@ -158,12 +158,6 @@ struct fs_end {
     struct fs_shown *_Atomic shown; /* where others read some of it; NULL: nowhere */
 };
 
-static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
-{
-    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, now + amount, memory_order_relaxed); /* a lost count is only a statistic */
-}
-
 static inline void fs_note_large(_Atomic uint32_t *kept, uint32_t how)
 {
     if (atomic_load_explicit(kept, memory_order_relaxed) != how) atomic_store_explicit(kept, how, memory_order_relaxed);

@@ -7,7 +7,7 @@ must see complete before it goes on. So the same text serves calls that block (`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import count
 
 from ..tags import NOBODYS, TAGS
@@ -55,16 +55,18 @@ class Members:
         hosts: Sequence[Hashable],
         team: Any = None,
         host_team: Any = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         """`ranks` and `hosts` give each member's world rank and host; `team` is the shared memory of all members,
-        `host_team` of those on this host. All members must agree on whether there is a team."""
+        `host_team` of those on this host. All members must agree on whether there is a team. `numbers`: of its calls,
+        from 0 on."""
         self.engine, self.context = engine, context
         self.rank, self.ranks, self.size = rank, tuple(ranks), len(ranks)
         self.hosts = tuple(hosts)
         self.team, self.host_team = team, host_team
         self.levels = Levels.of(rank, self.hosts)
         self.several_hosts = len(set(self.hosts)) > 1
-        self.numbers = count()
+        self.numbers = count() if numbers is None else numbers
         self.schedules: dict[Any, Any] | None = {}
 
     @property

@@ -133,7 +133,10 @@ class Communicator(CommunicatorState):
             self.opened()
             with self.making:
                 if self.members_ is None:
-                    self.members_ = Members(self.engine, self.context + 1, self.rank, self.ranks, self.hosts)
+                    numbers = self.engine.collective_numbers()
+                    self.members_ = Members(
+                        self.engine, self.context + 1, self.rank, self.ranks, self.hosts, numbers=numbers
+                    )
         return self.members_
 
     @property

@@ -319,11 +319,16 @@ class Session:
     def failed(self, request: Request, error: BaseException) -> None:
         """Tells the caller what its call raised."""
         if request.kind == ONEWAY:
+            self._count_error()
             log.error("a one-way call of %s raised", self.where, exc_info=error)
             return
         if request.cancelled:
             return
         self.send_error(ERROR, request.number, error)
+
+    def _count_error(self) -> None:
+        if self.connection.shown is not None:
+            self.connection.shown.failed()
 
     def send_error(self, kind: int, number: int, error: BaseException) -> None:
         """Sends an exception: as itself where the other end may know its class, else by name and text."""
@@ -333,6 +338,7 @@ class Session:
 
     def told_of_error(self, error: BaseException) -> tuple[Any, str, str, str]:
         """What is sent of an exception: itself or None, its class's name, its text, its traceback."""
+        self._count_error()
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
         remote = "".join(traceback.format_exception(type(error), error, _own_part(error))) if self.tracebacks else ""
         known = isinstance(error, Exception) and self._is_packable(error)

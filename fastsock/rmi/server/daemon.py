@@ -12,7 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ... import socket as fast
+from ...config import in_force
 from ...connection import carriers
+from ...core.binding._shown import ShownDaemon
 from ...system.genuine import genuine
 from ...system.patience import wait_for
 from ...system.proof import HelloError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 HELLO_WITHIN = 10.0  # seconds
+_IPV4_IN_IPV6 = bytes(10) + b"\xff\xff"
 MOST_TOLD = 5  # calls that are named
 MOST_STRANGERS = 256  # connections that have not proved the key yet
 
@@ -107,6 +110,7 @@ class Daemon:
         self._listener = _listen(address)
         self._listener.setblocking(False)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        self._shown = _shown_at(*self.address)
         server = names_setting() if names is None else names
         self._announcer = Announcer(server, self.address, Options(key), ssl is not None) if server else None
 
@@ -289,6 +293,8 @@ class Daemon:
             self._closed = True
             objects, sessions = list(self._objects.values()), list(self._sessions)
             strangers = list(self._strangers)
+        if self._shown is not None:
+            self._shown.close()
         if self._announcer is not None:
             self._announcer.close()
         self._pool.unwatch(self._listener.fileno())
@@ -348,17 +354,35 @@ class Daemon:
             tracebacks=self._tracebacks,
         )
         session.connection.exports[0] = self._services
+        session.connection.shown = self._shown
         session.on_end.append(self._ended)
         with self._lock:
             if self._closed:
                 sock.close()
                 return
             self._sessions.add(session)
+        self._show_connections()
         session.serve()
 
     def _ended(self, session: Session) -> None:
         self._left.add(session)
         self._sessions.discard(session)
+        self._show_connections()
+
+    def _show_connections(self) -> None:
+        if self._shown is not None:
+            self._shown.connected(len(self._sessions))
+
+
+def _shown_at(host: str, port: int) -> ShownDaemon | None:
+    """What `fastsock top` sees of a daemon there."""
+    if not in_force.settings().shown:
+        return None
+    if ":" in host:
+        packed = _socket.inet_pton(_socket.AF_INET6, host.partition("%")[0])
+    else:
+        packed = _IPV4_IN_IPV6 + _socket.inet_pton(_socket.AF_INET, host)
+    return ShownDaemon(packed, port)
 
 
 def _listen(address: tuple[str, int]) -> Any:

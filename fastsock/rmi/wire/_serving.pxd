@@ -1,5 +1,6 @@
 # What other compiled modules may know of _serving.pyx.
 from fastsock.core.binding._core cimport now_ns
+from fastsock.core.binding._shown cimport ShownDaemon
 from fastsock.rmi.wire._locks cimport Lock
 from fastsock.rmi.wire._records cimport Call, Request
 from fastsock.rmi.wire._sending cimport Sender
@@ -15,6 +16,7 @@ cdef inline double now() noexcept:
 
 cdef class Servant(Sender):
     cdef public dict exports
+    cdef public ShownDaemon shown  # what a daemon shows of itself; None: this end is none
     cdef object _current
     cdef Lock _order
     cdef list _running

@@ -1,5 +1,7 @@
 from typing import Any
 
+from fastsock.core.binding._shown import ShownDaemon
+
 from ._records import Call, Request
 from ._sending import Sender
 
@@ -7,6 +9,7 @@ THREADS: int
 
 class Servant(Sender):
     exports: dict[int, Any]
+    shown: ShownDaemon | None
     def __init__(
         self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
     ) -> None: ...

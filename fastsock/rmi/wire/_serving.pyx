@@ -79,6 +79,8 @@ cdef class Servant(Sender):
         )
         number = self._object
         self._taken()
+        if self.shown is not None:
+            self.shown.called(len(arguments) // 4 if self._kind == BATCH else 1)
         if exported is None:
             missing = UnknownObject(f"{self.peer}: there is no object of number {number} on this connection")
             self.session.refuse(request, missing)
