@@ -50,6 +50,32 @@ def test_an_error_that_only_the_subject_has_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "another", "kind"),
+    [
+        ("exit status 1", "pass", "excluded"),
+        ("exit status 1", "fail", "regression"),  # a test that is not known has failed too
+        ("exit status 2", "pass", "regression"),  # tests that fail do not end so
+        ("hang", "pass", "regression"),
+    ],
+)
+def test_the_end_of_a_module_whose_known_tests_fail_is_known(status: str, another: str, kind: str) -> None:
+    plain = ModuleRun({name: Outcome("pass") for name in ("known", "another", "exit (m)")})
+    outcomes = {"known": "fail", "another": another, "exit (m)": status}
+    subject = ModuleRun({name: Outcome(outcome) for name, outcome in outcomes.items()})
+    differences = verdicts.compare(plain, subject)
+    differences[0].kind = "excluded"
+    verdicts.exclude_exit(differences, subject)
+    assert {d.test: d.kind for d in differences}["exit (m)"] == kind
+
+
+def test_a_module_that_ends_badly_though_no_test_failed_is_a_regression() -> None:
+    subject = ModuleRun({**PASS.outcomes, "exit (m)": Outcome("exit status 1")})
+    differences = verdicts.compare(ModuleRun({**PASS.outcomes, "exit (m)": Outcome("pass")}), subject)
+    verdicts.exclude_exit(differences, subject)
+    assert [d.kind for d in differences] == ["regression"]
+
+
+@pytest.mark.parametrize(
     ("alone_plain", "alone", "together_plain", "together", "kind"),
     [
         (PASS, FAIL, PASS, FAIL, "regression"),

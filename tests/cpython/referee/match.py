@@ -118,6 +118,7 @@ def play(interpreter: Interpreter, module: Module, ways: list[Way], rules: Rules
             exclusion = ledger.of(difference.test, way.name, interpreter.minor)
             if exclusion is not None:
                 difference.kind, difference.how = "excluded", exclusion.reason
+        verdicts.exclude_exit(differences, subject)
 
         def run_again(side: str, tests: list[str] | None, way: Way = way, guarded: Plan = guarded) -> ModuleRun:
             return run(plain_way if side == "plain" else way, replace(guarded, only=tests))

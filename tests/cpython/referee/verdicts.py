@@ -44,6 +44,16 @@ def compare(plain: ModuleRun, subject: ModuleRun) -> list[Difference]:
     return found
 
 
+def exclude_exit(differences: list[Difference], subject: ModuleRun) -> None:
+    """A process whose tests failed ends with status 1. Where all of these are excluded, its end is too."""
+    excluded = {d.test for d in differences if d.kind == "excluded"}
+    failed = {test for test, outcome in subject.outcomes.items() if _is_a_test(test) and not _is_well(outcome)}
+    for difference in differences:
+        is_end = difference.test.startswith("exit (") and difference.subject.outcome == "exit status 1"
+        if is_end and failed and failed <= excluded:
+            difference.kind, difference.how = "excluded", "its tests that failed are excluded"
+
+
 def settle(differences: list[Difference], run_again: RunAgain, times: int) -> None:
     """Runs each differing test again, alone, on both sides, then its whole module; sets kind and how.
 
@@ -97,6 +107,10 @@ def _decide_alone(difference: Difference, run_again: RunAgain, times: int) -> bo
 
 def _is_a_test(name: str) -> bool:
     return " (" not in name
+
+
+def _is_well(outcome: Outcome) -> bool:
+    return outcome.outcome in ("pass", "skip", "expected failure")
 
 
 def _absent(difference: Difference) -> Outcome:
