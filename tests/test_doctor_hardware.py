@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 import resource
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from fastsock.doctor import hardware
+from fastsock.doctor import by_pyverbs, hardware
 from fastsock.doctor.examine import examine
 from fastsock.doctor.tell import Colours, lines
 
@@ -25,6 +27,7 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "_library", lambda name: {"name": name, **opened})
     monkeypatch.setattr(hardware, "_devices_of_library", lambda: None)
     monkeypatch.setattr(hardware, "_opens", lambda family: False)
+    monkeypatch.setitem(sys.modules, "pyverbs", None)
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
@@ -227,6 +230,104 @@ def test_card_without_a_device(tmp_path: Path) -> None:
     assert not tree.find()["cards_without_device"]
     (advice,) = hardware.advice(hardware.find(bare))
     assert "0000:03:00.0 can do RDMA, but no RDMA device was made of it" in advice
+
+
+class TestPyverbs:
+    """A stand-in for its module, which says the same as the tree, but for what a test has it say."""
+
+    def says(self, monkeypatch: pytest.MonkeyPatch, **otherwise: object) -> list[str]:
+        """The names of the devices that are closed again, as they are."""
+        limits = {"max_qp": 1000, "max_qp_wr": 4096, "max_cq": 900, "max_cqe": 4096, "max_mr": 300}
+        limits |= {"max_mr_size": 1 << 40, "max_srq": 10, "max_srq_wr": 4096, "phys_port_cnt": 1}
+        port = {"state": 4, "link_layer": 2, "active_mtu": 5}
+        gids = {0: LINK_LOCAL, 1: V4, 2: V4}
+        closed: list[str] = []
+
+        class Context:
+            def __init__(self, name: str) -> None:
+                if "refuses" in otherwise:
+                    raise RuntimeError(otherwise["refuses"])
+                self.name = name
+
+            def query_device(self) -> SimpleNamespace:
+                return SimpleNamespace(**limits)
+
+            def query_port(self, number: int) -> SimpleNamespace:
+                assert number == 1
+                return SimpleNamespace(**port)
+
+            def query_gid(self, number: int, index: int) -> object:
+                assert number == 1
+                return otherwise.get("gid", gids[index])
+
+            def close(self) -> None:
+                closed.append(self.name)
+
+        for what in (limits, port):
+            what |= {name: value for name, value in otherwise.items() if name in what}
+        device = ModuleType("pyverbs.device")
+        device.Context = Context  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "pyverbs", ModuleType("pyverbs"))
+        monkeypatch.setitem(sys.modules, "pyverbs.device", device)
+        return closed
+
+    def test_it_tells_limits_and_agrees(self, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+        closed = self.says(monkeypatch)
+        found = tree.find()
+        assert closed == ["mlx5_0"]
+        assert found["devices"][0]["limits"]["max_mr_size"] == 1 << 40
+        assert not found["pyverbs"]["differences"] and not tree.advice()
+        text = text_of(found)
+        assert "  limits      1,000 queue pairs of 4,096 requests, 900 completion queues, 300 regions of" in text
+        assert "enough for 100 sockets over rdma" in text
+        assert "pyverbs      says the same as the kernel's files" in text
+
+    @pytest.mark.parametrize(
+        ("otherwise", "difference"),
+        [
+            ({"state": 1}, "mlx5_0 port 1: state DOWN by pyverbs, ACTIVE by the kernel's files"),
+            ({"link_layer": 1}, "mlx5_0 port 1: link layer InfiniBand by pyverbs, Ethernet by the kernel's files"),
+            ({"active_mtu": 3}, "mlx5_0 port 1: bytes of a packet 1024 by pyverbs, 4096 by the kernel's files"),
+            ({"gid": V4}, f"mlx5_0 port 1: GID 0 {V4} by pyverbs, {LINK_LOCAL} by the kernel's files"),
+            ({"phys_port_cnt": 2}, "mlx5_0: 2 ports by pyverbs, 1 by the kernel's files"),
+            ({"refuses": "no such device"}, "pyverbs cannot open mlx5_0: no such device"),
+        ],
+    )
+    def test_a_disagreement_is_told(
+        self, tree: Tree, monkeypatch: pytest.MonkeyPatch, otherwise: dict[str, object], difference: str
+    ) -> None:
+        self.says(monkeypatch, **otherwise)
+        found = tree.find()
+        assert found["pyverbs"]["differences"] == [difference]
+        assert "pyverbs and the kernel's files disagree: compare with ibv_devinfo -v" in tree.advice()
+        text = text_of(found)
+        assert "pyverbs      says otherwise than the kernel's files" in text
+        assert f"they differ: {difference}" in text
+
+    def test_a_device_whose_queues_are_too_short_for_a_socket(
+        self, tree: Tree, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.says(monkeypatch, max_qp_wr=by_pyverbs.SOCKET_REQUESTS - 1)
+        assert "enough for 0 sockets over rdma" in text_of(tree.find())
+
+    def test_not_there(self, tree: Tree) -> None:
+        found = tree.find()
+        assert found["devices"][0]["limits"] is None
+        assert found["pyverbs"]["why_not"] and not tree.advice()
+        assert "pyverbs      cannot be imported here" in text_of(found)
+
+    def test_there_and_broken(self, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fails(name: str) -> ModuleType:
+            raise ImportError("undefined symbol: ibv_new")
+
+        monkeypatch.setattr(by_pyverbs, "importlib", SimpleNamespace(import_module=fails))
+        assert "pyverbs cannot be loaded (undefined symbol: ibv_new): take the distribution's" in tree.advice()
+
+    def test_what_a_socket_needs_of_a_device_is_what_the_core_asks_it_for(self) -> None:
+        text = (Path(hardware.__file__).parents[1] / "core/remote/queue_pair.c").read_text()
+        assert text.count("ibv_reg_mr(") == by_pyverbs.SOCKET_REGIONS
+        assert "#define MOST_REQUESTS (2 * FS_FRAMES)" in text
+        assert 2 * _sizes("remote/carrier.h")["FS_FRAMES"] == by_pyverbs.SOCKET_REQUESTS
 
 
 class TestSmc:

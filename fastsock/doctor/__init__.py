@@ -9,6 +9,7 @@ and PORT, if given, were reached. Otherwise it is 1. A command line that cannot 
 examine    the findings, as plain values
 measure    round trips and throughput of each path, beside TCP's
 hardware   RDMA devices, their ports and what they need; AF_SMC; AF_INET_SDP
+by_pyverbs what the devices say themselves, where pyverbs can be imported
 smc        what the kernel tells of AF_SMC's devices
 tell       the findings, as text for a reader
 

@@ -1,7 +1,7 @@
 """What this host has for connections between hosts: RDMA devices and what they need, AF_SMC, AF_INET_SDP.
 
 All comes from the kernel's own files below one root, so a test can show it another tree. Libraries are opened only
-where the kernel has a device, and only in the doctor's own process.
+where the kernel has a device, and only in the doctor's own process. `by_pyverbs` asks the devices themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import smc
+from . import by_pyverbs, smc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +58,7 @@ def find(root: str | os.PathLike[str] = "/") -> Findings:
         }
         seen = _devices_of_library()
         found["providers"] = {"devices": seen, "advice": _advice_on_providers(found["libraries"], seen, len(devices))}
+        found["pyverbs"] = by_pyverbs.ask(devices)
     return found
 
 
@@ -68,7 +69,7 @@ def advice(found: Findings) -> Iterator[str]:
         told.append(each["advice"])
     for device in found["devices"]:
         told += [*device["advice"], *(line for port in device["ports"] for line in port["advice"])]
-    for name in ("connection_manager", "providers", "memlock"):
+    for name in ("connection_manager", "providers", "pyverbs", "memlock"):
         if found["devices"]:
             told.append(found[name]["advice"])
     for library in found.get("libraries", ()):

@@ -94,6 +94,9 @@ def _said_of_hardware(found: Findings, colours: Colours) -> Iterator[str]:
     if found["devices"]:
         yield f"libraries    {', '.join(map(_said_of_library, found['libraries']))}"
         yield f"memlock      {_said_of_memlock(found['memlock'])}"
+        yield f"pyverbs      {_said_of_pyverbs(found['pyverbs'])}"
+        for difference in found["pyverbs"]["differences"]:
+            yield f"  {colours.paint(colours.bad, 'they differ:')} {difference}"
     for text in sockets:
         yield f"sockets      {text}"
     for line in hardware.advice(found):
@@ -108,6 +111,8 @@ def _said_of_device(device: Findings, colours: Colours) -> Iterator[str]:
     facts += [f"firmware {device['firmware']}"] if device["firmware"] else []
     facts.append(f"{device['file']}{'' if device['permitted'] else ' (closed)'}" if device["file"] else "no file")
     yield f"rdma         {device['name']}: {', '.join(facts)}"
+    if device["limits"]:
+        yield f"  limits      {_said_of_limits(device['limits'])}"
     for port in device["ports"]:
         state = colours.paint(colours.good if port["state"] == "ACTIVE" else colours.bad, port["state"] or "unknown")
         facts = [state, port["link_layer"], port["rate"]]
@@ -124,6 +129,18 @@ def _said_of_library(library: Findings) -> str:
     if library["why_not"]:
         return f"{library['name']} cannot be opened"
     return f"{library['name']} ({library['package'] or library['file'] or 'of no package'})"
+
+
+def _said_of_limits(found: Findings) -> str:
+    pairs = f"{found['max_qp']:,} queue pairs of {found['max_qp_wr']:,} requests"
+    others = f"{found['max_cq']:,} completion queues, {found['max_mr']:,} regions of memory"
+    return f"{pairs}, {others}: enough for {found['sockets']:,} sockets over rdma"
+
+
+def _said_of_pyverbs(found: Findings) -> str:
+    if found["why_not"]:
+        return "cannot be imported here, so nobody has asked the devices for their limits"
+    return "says otherwise than the kernel's files" if found["differences"] else "says the same as the kernel's files"
 
 
 def _said_of_memlock(found: Findings) -> str:
