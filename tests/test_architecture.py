@@ -62,6 +62,7 @@ MPJ_LAYERS = [
     ("runner",),
     ("MPI",),
     ("introspection",),
+    ("windows",),
     ("communicators",),
     ("collectives",),
     ("messages",),

@@ -21,7 +21,6 @@ from .absent import (
     Publish_name,
     Register_datarep,
     Unpublish_name,
-    Win,
 )
 from .communicators import lifecycle as _lifecycle
 from .communicators.comm import Comm
@@ -92,6 +91,7 @@ from .messages.message import Message
 from .messages.pickling import Pickle, pickle
 from .messages.request import Prequest, Request
 from .messages.status import Status
+from .windows.win import Win
 
 globals().update(_datatype.constants_by_name)
 globals().update(_op.constants_by_name)

@@ -1,4 +1,4 @@
-"""Parts of the standard that are not there: one-sided communication, files, dynamic processes. Their calls say so."""
+"""Parts of the standard that are not there: files, dynamic processes. Their calls say so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn
 
-ONE_SIDED = "one-sided communication (Win) is not there; send and receive messages instead"
 FILES = "MPI files (File) are not there; use Python's files, each rank its own"
 DYNAMIC = "dynamic processes are not there; start all ranks together, with python -m fastsock.mpj.run -n N"
 
@@ -30,22 +29,6 @@ def _refuses(reason: str) -> Any:
         raise NotImplementedError(reason)
 
     return staticmethod(refuse)
-
-
-@public
-class Win(_Absent):
-    """A window for one-sided communication. Not there: calls raise NotImplementedError."""
-
-    __slots__ = ()
-
-    null: ClassVar[Record] = Record()
-    _reason = ONE_SIDED
-    Create = _refuses(ONE_SIDED)
-    Allocate = _refuses(ONE_SIDED)
-    Allocate_shared = _refuses(ONE_SIDED)
-    Create_dynamic = _refuses(ONE_SIDED)
-    Create_keyval = _refuses(ONE_SIDED)
-    Create_errhandler = _refuses(ONE_SIDED)
 
 
 @public

@@ -253,11 +253,11 @@ def _split(message: Any, pairs: Any) -> tuple[Any, Any, Any, Any]:
 
 def _resolve(where: Any, type_: Any, readonly: bool) -> tuple[buffer | None, Datatype]:
     if where is None or where is BOTTOM:
-        return None, _datatype(type_)
+        return None, datatype_named(type_)
     memory = _memory(where, readonly, type_ is None)
     if type_ is None:
         return memory, of_format(format_of(memory))
-    return memory, _datatype(type_)
+    return memory, datatype_named(type_)
 
 
 def _memory(where: Any, readonly: bool, want_format: bool) -> buffer:
@@ -266,7 +266,8 @@ def _memory(where: Any, readonly: bool, want_format: bool) -> buffer:
     return acquire(where, readonly, want_format)
 
 
-def _datatype(type_: Any) -> Datatype:
+def datatype_named(type_: Any) -> Datatype:
+    """Returns a datatype, or that of a code; raises KeyError."""
     if isinstance(type_, Datatype):
         return type_
     try:
@@ -285,7 +286,7 @@ def of_format(format_: str) -> Datatype:
         code = format_[1:]
     elif format_[:1] == ">":
         raise BufferError(f"format string {format_!r} with non-native byte order")
-    found = _by_format[format_] = _datatype(code)
+    found = _by_format[format_] = datatype_named(code)
     return found
 
 
@@ -393,6 +394,7 @@ __all__ = [
     "Vector",
     "VectorW",
     "check_equal",
+    "datatype_named",
     "is_dense",
     "is_in_place",
     "landing",

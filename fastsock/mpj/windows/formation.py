@@ -1,0 +1,54 @@
+"""How the members of a communicator form a window, and which kind it is."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..communicators import creation
+from ..communicators.errhandler import ERRORS_RETURN
+from ..constants import (
+    ERR_COMM,
+    ERR_DISP,
+    ERR_RMA_SHARED,
+    ERR_SIZE,
+    WIN_FLAVOR_ALLOCATE,
+    WIN_FLAVOR_DYNAMIC,
+    WIN_FLAVOR_SHARED,
+)
+from ..datatypes._memory import buffer
+from .served import ServedWindow
+from .window_record import Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def form(communicator: Any, flavor: int, memory: buffer | None, size: int, unit: int) -> Window:
+    """Returns the window of this member. All members call it.
+
+    `memory`: the program's own, where there is any; else `size` bytes are allocated. Raises MPI.Exception: ERR_COMM,
+    ERR_SIZE, ERR_DISP, and ERR_RMA_SHARED where the members cannot share memory.
+    """
+    communicator.alive()
+    if communicator.inter:
+        raise communicator.fail(ERR_COMM, f"{communicator.title} is an intercommunicator: merge it first")
+    if size < 0:
+        raise communicator.fail(ERR_SIZE, f"a window of {size} bytes: its size is 0 or more")
+    if unit < 1:
+        raise communicator.fail(ERR_DISP, f"a displacement unit of {unit} bytes: it is 1 or more")
+    if flavor == WIN_FLAVOR_SHARED and communicator.size > 1:
+        _refuse_shared(communicator)
+    if memory is None:
+        memory = buffer.allocate(size, True) if flavor in (WIN_FLAVOR_ALLOCATE, WIN_FLAVOR_SHARED) else buffer()
+    duplicate = creation.duplicate(communicator)
+    duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
+    told = duplicate.objects.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
+    return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2])
+
+
+def _refuse_shared(communicator: Any) -> NoReturn:
+    raise communicator.fail(
+        ERR_RMA_SHARED,
+        f"the {communicator.size} ranks of {communicator.title} cannot share memory: use Win.Allocate, Put and Get",
+    )

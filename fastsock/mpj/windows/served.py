@@ -1,0 +1,499 @@
+"""Windows by messages, on every device and between hosts: each operation is a message to the server of its target."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from fastsock.core.binding._requests import STANDARD, MessageError
+
+from ..collectives import prepared
+from ..constants import (
+    ERR_TRUNCATE,
+    LOCK_EXCLUSIVE,
+    LOCK_SHARED,
+    MODE_NOCHECK,
+    MODE_NOPRECEDE,
+    MODE_NOSUCCEED,
+    PROC_NULL,
+    WIN_FLAVOR_DYNAMIC,
+    WIN_UNIFIED,
+)
+from ..datatypes._memory import buffer
+from ..datatypes.buffers import Simple, landing, outgoing
+from ..exceptions import Exception as MPIException
+from .exposed import Exposed, check_swaps, check_updates
+from .frames import (
+    ACCUMULATE,
+    BYTES,
+    COMPLETED,
+    DATA,
+    FETCH,
+    FIRST_ANSWER,
+    FLUSH,
+    GET,
+    INLINE,
+    LAST_ANSWER,
+    LOCK,
+    POSTED,
+    PUT,
+    REQUEST,
+    SWAP,
+    UNLOCK,
+    Frame,
+    description_of,
+    failure_of,
+    number_of,
+)
+from .lock_table import LockTable
+from .operations import Begun, Incoming, Outgoing
+from .server import Server
+from .target import Place, check_within
+from .window_record import Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class ServedWindow(Window):
+    """The origin's side. What it asks of itself, it does itself."""
+
+    def __init__(
+        self, communicator: Any, flavor: int, memory: buffer, sizes: Sequence[int], units: Sequence[int]
+    ) -> None:
+        super().__init__(communicator, flavor, sizes, units)
+        self.model = WIN_UNIFIED  # the server reads and writes the memory that the program does
+        self.memory = memory
+        self.exposed = Exposed(memory, flavor == WIN_FLAVOR_DYNAMIC)
+        self.locks = LockTable()
+        self.context: int = communicator.context
+        self.targets = [Begun(peer) for peer in communicator.ranks]
+        self._answers = itertools.count()
+        self._completing: list[Any] = []
+        self._server: Server | None = None
+        if communicator.size > 1:
+            self._server = Server(communicator, self.exposed, self.locks)
+            self._server.start()
+
+    # ---- operations ----
+
+    def put(self, origin: Simple, rank: int, place: Place) -> Outgoing | None:
+        offset = self._reached(rank, place)
+        data = self._fitting(origin, place.nbytes)
+        if rank == self.rank:
+            self.guarded(self.exposed.store, offset, place.count, place.datatype, data)
+            return None
+        return self._tell(rank, self._frame(PUT, offset, place), data, origin)
+
+    def get(self, origin: Simple, rank: int, place: Place) -> Incoming | None:
+        offset = self._reached(rank, place)
+        self._check_room(origin, place.nbytes)
+        if place.nbytes == 0:
+            return None
+        room, land = landing(origin.address, origin.count, origin.datatype)
+        if rank == self.rank:
+            data = self.guarded(self.exposed.load, offset, place.count, place.datatype)
+            _store(room, land, data)
+            return None
+        return self._ask(rank, self._frame(GET, offset, place), None, origin, (room, land, place.nbytes))
+
+    def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> Outgoing | None:
+        offset = self._reached(rank, place)
+        if place.nbytes:
+            self.guarded(check_updates, op, place.datatype)
+        data = self._fitting(origin, place.nbytes)
+        if rank == self.rank:
+            self.guarded(self.exposed.accumulate, op, offset, place.count, place.datatype, data)
+            return None
+        return self._tell(rank, self._frame(ACCUMULATE, offset, place, number_of(op)), data, origin)
+
+    def get_accumulate(self, origin: Simple, result: Simple, rank: int, place: Place, op: Any) -> Incoming | None:
+        offset = self._reached(rank, place)
+        if place.nbytes:
+            self.guarded(check_updates, op, place.datatype)
+        data = self._fitting(origin, place.nbytes) if op.ob.name != "NO_OP" else b""
+        self._check_room(result, place.nbytes)
+        if place.nbytes == 0:
+            return None
+        room, land = landing(result.address, result.count, result.datatype)
+        if rank == self.rank:
+            before = self.guarded(self.exposed.fetch, op, offset, place.count, place.datatype, data)
+            _store(room, land, before)
+            return None
+        frame = self._frame(FETCH, offset, place, number_of(op))
+        return self._ask(rank, frame, data, (origin, result), (room, land, place.nbytes))
+
+    def compare_and_swap(self, origin: Simple, compare: Simple, result: Simple, rank: int, place: Place) -> None:
+        offset = self._reached(rank, place)
+        self.guarded(check_swaps, place.datatype)
+        compared, data = (bytes(outgoing(each.address, 1, each.datatype)) for each in (compare, origin))
+        room, land = landing(result.address, 1, result.datatype)
+        if rank == self.rank:
+            _store(room, land, self.guarded(self.exposed.swap, offset, place.datatype, compared, data))
+            return
+        self._ask(rank, self._frame(SWAP, offset, place), compared + data, result, (room, land, place.nbytes))
+
+    def _reached(self, rank: int, place: Place) -> int:
+        """Returns the offset of a place in a rank's memory; of a dynamic window the address: the target checks it."""
+        self.check(rank)
+        self.epochs.access(rank)
+        if self.exposed.dynamic:
+            return place.displacement
+        offset: int = self.guarded(
+            check_within, place, self.units[rank], self.sizes[rank], f"rank {rank} of {self.title}"
+        )
+        return offset
+
+    def _fitting(self, origin: Simple, room: int) -> Any:
+        data = outgoing(origin.address, origin.count, origin.datatype)
+        if len(data) > room:
+            raise self.fail(ERR_TRUNCATE, f"{len(data)} bytes do not go into the {room} of the target's items")
+        return data
+
+    def _check_room(self, origin: Simple, length: int) -> None:
+        room = origin.count * origin.datatype._type().size
+        if length > room:
+            raise self.fail(ERR_TRUNCATE, f"the {length} bytes of the target's items do not go into {room}")
+
+    def _frame(self, kind: int, offset: int, place: Place, argument: int = 0) -> Frame:
+        count, description = place.count, description_of(place.datatype)
+        if kind in (PUT, GET) and place.datatype.ob.dense:
+            count, description = place.nbytes, BYTES
+        return Frame(kind, argument=argument, offset=offset, count=count, description=description)
+
+    # ---- messages ----
+
+    def _tell(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
+        """Sends an operation that has no answer. Data that are short are copied."""
+        frame.length = len(data)
+        if frame.length == 0:
+            return None
+        begun = self.targets[rank]
+        try:
+            with begun.sending:
+                begun.sent += 1
+                if frame.length <= INLINE:
+                    frame.data = data
+                    self._send(frame.packed(), begun.peer, REQUEST)
+                    return None
+                self._send(frame.packed(), begun.peer, REQUEST)
+                operation = Outgoing(self, self._send(data, begun.peer, DATA), (owner, data))
+                begun.add(operation)
+                return operation
+        except MessageError as error:
+            raise self.failed(error) from error
+
+    def _ask(self, rank: int, frame: Frame, data: Any, owner: Any, into: tuple[Any, Any, int]) -> Incoming:
+        """Sends an operation whose answer goes `into` memory: (where, what to call then, how long it is)."""
+        room, land, expected = into
+        begun = self.targets[rank]
+        frame.answer = self._answer()
+        long = None
+        if data is not None:
+            frame.length = len(data)
+            if frame.length <= INLINE:
+                frame.data = data
+            else:
+                long = data
+        try:
+            answer = self.engine.irecv(memoryview(room)[:expected], begun.peer, frame.answer, self.context)
+            with begun.sending:
+                self._send_before(answer, frame.packed(), begun.peer, REQUEST)
+                if long is not None:
+                    begun.add(Outgoing(self, self._send_before(answer, long, begun.peer, DATA), (owner, long)))
+                incoming = Incoming(self, answer, owner, land, expected, lambda: self._complaint(rank))
+                begun.add(incoming)
+                return incoming
+        except MessageError as error:
+            raise self.failed(error) from error
+
+    def _answer(self) -> int:
+        """Returns a tag for an answer that no other one under way has."""
+        return FIRST_ANSWER + next(self._answers) % (LAST_ANSWER - FIRST_ANSWER)
+
+    def _send(self, data: Any, peer: int, tag: int) -> Any:
+        return self.engine.isend(data, peer, tag, self.context, STANDARD)
+
+    def _send_before(self, answer: Any, data: Any, peer: int, tag: int) -> Any:
+        """Sends what is answered: where that cannot be, nobody waits for the answer."""
+        try:
+            return self._send(data, peer, tag)
+        except BaseException:
+            answer.cancel()
+            raise
+
+    def _begin_question(self, rank: int, kind: int, argument: int = 0) -> tuple[Begun, int, Any]:
+        begun = self.targets[rank]
+        frame = Frame(kind, argument=argument, answer=self._answer())
+        try:
+            answer = self.engine.irecv_new(begun.peer, frame.answer, self.context)
+            with begun.sending:
+                number = begun.sent
+                self._send_before(answer, frame.packed(), begun.peer, REQUEST)
+        except MessageError as error:
+            raise self.failed(error) from error
+        return begun, number, answer
+
+    def _end_question(self, question: tuple[Begun, int, Any]) -> MPIException | None:
+        """Returns the error that the target answers with."""
+        begun, number, answer = question
+        try:
+            answer.wait()
+        except MessageError as error:
+            raise self.failed(error) from error
+        begun.heard = max(begun.heard, number)
+        return failure_of(answer.payload)
+
+    def _question(self, rank: int, kind: int, argument: int = 0) -> None:
+        error = self._end_question(self._begin_question(rank, kind, argument))
+        if error is not None:
+            raise self.failed(error)
+
+    def _complaint(self, rank: int) -> BaseException:
+        """Returns why a target has refused an operation."""
+        error = self._end_question(self._begin_question(rank, FLUSH))
+        return self.failed(error or MPIException(ERR_TRUNCATE, f"rank {rank} sent less than was asked for"))
+
+    # ---- completion ----
+
+    def flush(self, rank: int) -> None:
+        if rank != PROC_NULL:
+            self.check(rank)
+            self.epochs.flush(rank)
+            self._complete([rank])
+
+    def flush_all(self) -> None:
+        self.check(self.rank)
+        self.epochs.flush()
+        self._complete(range(len(self.targets)))
+
+    def flush_local(self, rank: int) -> None:
+        if rank != PROC_NULL:
+            self.check(rank)
+            self.epochs.flush(rank)
+            self.targets[rank].wait()
+
+    def flush_local_all(self) -> None:
+        self.check(self.rank)
+        self.epochs.flush()
+        for begun in self.targets:
+            begun.wait()
+
+    def sync(self) -> None:
+        self.check(self.rank)
+        with self.exposed.updating:  # a lock orders memory on every processor
+            pass
+
+    def _complete(self, ranks: Sequence[int]) -> None:
+        """Waits until the operations to these ranks are complete there. All are asked before one is waited for."""
+        questions = [
+            self._begin_question(rank, FLUSH) for rank in ranks if self.targets[rank].heard < self.targets[rank].sent
+        ]
+        self._end_all(ranks, questions)
+
+    def _end_all(self, ranks: Sequence[int], questions: list[tuple[Begun, int, Any]]) -> None:
+        failed: BaseException | None = None
+        for rank in ranks:
+            try:
+                self.targets[rank].wait()
+            except MPIException as error:
+                failed = failed or error
+        for question in questions:
+            try:
+                told = self._end_question(question)
+            except MPIException as error:
+                failed = failed or error
+            else:
+                if told is not None and failed is None:
+                    failed = self.failed(told)
+        if failed is not None:
+            raise failed
+
+    # ---- fence ----
+
+    def fence(self, assertion: int) -> None:
+        self.check(self.rank)
+        self.epochs.fence(assertion)
+        self._complete(range(len(self.targets)))
+        if assertion & MODE_NOPRECEDE and assertion & MODE_NOSUCCEED:
+            return
+        self._barrier()
+
+    def _barrier(self) -> None:
+        communicator = self.communicator
+        try:
+            if not communicator.team_calls.barrier():
+                prepared.barrier(communicator).run()
+        except MPIException as error:
+            raise self.failed(error) from error.__cause__
+
+    # ---- start, complete, post, wait ----
+
+    def start(self, ranks: Sequence[int], assertion: int) -> None:
+        self.check(self.rank)
+        self.epochs.start(ranks, assertion)
+        if not assertion & MODE_NOCHECK:
+            for rank in ranks:
+                self._hear(rank, POSTED)
+
+    def complete(self) -> None:
+        self.check(self.rank)
+        ranks = sorted(self.epochs.complete())
+        self.epochs.started = None
+        try:
+            self._complete(ranks)
+        finally:  # also where an operation failed: the targets wait
+            for rank in ranks:
+                self._signal(rank, COMPLETED)
+
+    def post(self, ranks: Sequence[int], assertion: int) -> None:
+        self.check(self.rank)
+        self.epochs.post(ranks, assertion)
+        try:
+            self._completing = [
+                self.engine.irecv(None, self.targets[rank].peer, COMPLETED, self.context) for rank in ranks
+            ]
+        except MessageError as error:
+            raise self.failed(error) from error
+        if not assertion & MODE_NOCHECK:
+            for rank in ranks:
+                self._signal(rank, POSTED)
+
+    def wait(self) -> None:
+        self.check(self.rank)
+        self.epochs.wait()
+        self.engine.wait_all(self._completing)
+        self._end_exposure()
+
+    def test(self) -> bool:
+        self.check(self.rank)
+        self.epochs.wait()
+        if not all(request.test() for request in self._completing):
+            self.engine.give_way()
+            return False
+        self._end_exposure()
+        return True
+
+    def _end_exposure(self) -> None:
+        self.epochs.posted = None
+        requests, self._completing = self._completing, []
+        for request in requests:
+            if request.error is not None:
+                raise self.failed(request.error)
+
+    def _signal(self, rank: int, tag: int) -> None:
+        try:
+            self._send(None, self.targets[rank].peer, tag)
+        except MessageError as error:
+            raise self.failed(error) from error
+
+    def _hear(self, rank: int, tag: int) -> None:
+        try:
+            self.engine.recv(None, self.targets[rank].peer, tag, self.context)
+        except MessageError as error:
+            raise self.failed(error) from error
+
+    # ---- locks ----
+
+    def lock(self, rank: int, lock_type: int, assertion: int) -> None:
+        if rank == PROC_NULL:
+            return
+        self.check(rank)
+        self.epochs.lock(rank, lock_type, assertion)
+        takes = not assertion & MODE_NOCHECK
+        if takes and rank == self.rank:
+            self._lock_own(lock_type)
+        elif takes:
+            self._question(rank, LOCK, _argument(lock_type))
+        self.epochs.locked[rank] = takes
+
+    def unlock(self, rank: int) -> None:
+        if rank == PROC_NULL:
+            return
+        self.check(rank)
+        taken = self.epochs.unlock(rank)
+        del self.epochs.locked[rank]
+        self._release([rank], taken)
+
+    def lock_all(self, assertion: int) -> None:
+        self.check(self.rank)
+        self.epochs.lock_all(assertion)
+        takes = not assertion & MODE_NOCHECK
+        if takes:
+            others = [rank for rank in range(len(self.targets)) if rank != self.rank]
+            questions = [self._begin_question(rank, LOCK, _argument(LOCK_SHARED)) for rank in others]
+            self._lock_own(LOCK_SHARED)
+            self._end_all([], questions)
+        self.epochs.all_locked = takes
+
+    def unlock_all(self) -> None:
+        self.check(self.rank)
+        taken = self.epochs.unlock_all()
+        self.epochs.all_locked = None
+        self._release(range(len(self.targets)), taken)
+
+    def _release(self, ranks: Sequence[int], taken: bool) -> None:
+        """Completes the operations to these ranks. The answer that a lock is given back says so too."""
+        if not taken:
+            self._complete(ranks)
+            return
+        failed: BaseException | None = None
+        for rank in ranks:  # an operation may need to be complete here before another rank may change the memory
+            try:
+                self.targets[rank].wait()
+            except MPIException as error:
+                failed = failed or error
+        questions = [self._begin_question(rank, UNLOCK) for rank in ranks if rank != self.rank]
+        if self.rank in ranks:
+            self.locks.give_back(self.targets[self.rank].peer)
+        self._end_all([], questions)
+        if failed is not None:
+            raise failed
+
+    def _lock_own(self, lock_type: int) -> None:
+        given = self.engine.promise()
+        self.locks.take(self.targets[self.rank].peer, lock_type == LOCK_EXCLUSIVE, given.complete)
+        try:
+            given.wait()
+        except (MPIException, MessageError) as error:
+            raise self.failed(error) from error.__cause__
+
+    # ---- memory ----
+
+    def attach(self, memory: buffer) -> None:
+        self.guarded(self.exposed.attach, memory)
+
+    def detach(self, memory: buffer) -> None:
+        self.guarded(self.exposed.detach, memory)
+
+    def shared_query(self, rank: int) -> tuple[buffer, int]:
+        if rank == PROC_NULL:
+            rank = next((member for member, size in enumerate(self.sizes) if size), 0)
+        self.check(rank)
+        if rank != self.rank:
+            return buffer(), self.units[rank]
+        return self.memory, self.units[rank]
+
+    def free(self) -> None:
+        self.check(self.rank)
+        self.epochs.free()
+        try:
+            self._complete(range(len(self.targets)))
+            self._barrier()
+        finally:
+            if self._server is not None:
+                self._server.stop()
+            self.engine.set_members(self.context, None)
+            self.communicator.close()
+
+
+def _argument(lock_type: int) -> int:
+    return int(lock_type == LOCK_EXCLUSIVE)
+
+
+def _store(room: Any, land: Any, data: Any) -> None:
+    length = len(data)
+    memoryview(room)[:length] = data
+    if land is not None:
+        land(length)
