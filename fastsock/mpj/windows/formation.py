@@ -43,7 +43,8 @@ def form(communicator: Any, flavor: int, memory: buffer | None, size: int, unit:
         memory = buffer.allocate(size, True) if flavor in (WIN_FLAVOR_ALLOCATE, WIN_FLAVOR_SHARED) else buffer()
     duplicate = creation.duplicate(communicator)
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
-    told = duplicate.objects.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
+    # they share memory for their fences from now on: once a member has died, that cannot be formed
+    told = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
     return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2])
 
 
