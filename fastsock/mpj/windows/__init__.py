@@ -1,7 +1,7 @@
 """One-sided communication: windows, through which ranks reach each other's memory.
 
 win                 the public class
-formation           how the members form a window, and which kind it is
+formation           how the members form a window, and which kind it is; shared: memory that all have
 served              the kind that goes by messages: what an origin sends, and waits for
 server, lock_table  what answers at the target: a thread of each member
 frames              what an origin says to a server

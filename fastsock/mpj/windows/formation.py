@@ -16,6 +16,7 @@ from ..constants import (
     WIN_FLAVOR_SHARED,
 )
 from ..datatypes._memory import buffer
+from . import shared
 from .served import ServedWindow
 from .window_record import Window
 
@@ -37,15 +38,19 @@ def form(communicator: Any, flavor: int, memory: buffer | None, size: int, unit:
         raise communicator.fail(ERR_SIZE, f"a window of {size} bytes: its size is 0 or more")
     if unit < 1:
         raise communicator.fail(ERR_DISP, f"a displacement unit of {unit} bytes: it is 1 or more")
-    if flavor == WIN_FLAVOR_SHARED and communicator.size > 1:
+    if flavor == WIN_FLAVOR_SHARED and not shared.can_share(communicator):
         _refuse_shared(communicator)
-    if memory is None:
-        memory = buffer.allocate(size, True) if flavor in (WIN_FLAVOR_ALLOCATE, WIN_FLAVOR_SHARED) else buffer()
     duplicate = creation.duplicate(communicator)
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
+    parts: list[buffer] = []
+    if flavor == WIN_FLAVOR_SHARED:
+        parts = shared.parts(duplicate, size)
+        memory = parts[duplicate.rank]
+    elif memory is None:
+        memory = buffer.allocate(size, True) if flavor == WIN_FLAVOR_ALLOCATE else buffer()
     # they share memory for their fences from now on: once a member has died, that cannot be formed
     told = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
-    return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2])
+    return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2], parts)
 
 
 def _refuse_shared(communicator: Any) -> NoReturn:

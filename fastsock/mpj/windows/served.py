@@ -60,11 +60,18 @@ class ServedWindow(Window):
     """The origin's side. What it asks of itself, it does itself."""
 
     def __init__(
-        self, communicator: Any, flavor: int, memory: buffer, sizes: Sequence[int], units: Sequence[int]
+        self,
+        communicator: Any,
+        flavor: int,
+        memory: buffer,
+        sizes: Sequence[int],
+        units: Sequence[int],
+        parts: Sequence[buffer],
     ) -> None:
         super().__init__(communicator, flavor, sizes, units)
         self.model = WIN_UNIFIED  # the server reads and writes the memory that the program does
         self.memory = memory
+        self.parts = parts  # the memory of all members, where this process has it
         self.exposed = Exposed(memory, flavor == WIN_FLAVOR_DYNAMIC)
         self.locks = LockTable()
         self.context: int = communicator.context
@@ -471,9 +478,9 @@ class ServedWindow(Window):
         if rank == PROC_NULL:
             rank = next((member for member, size in enumerate(self.sizes) if size), 0)
         self.check(rank)
-        if rank != self.rank:
-            return buffer(), self.units[rank]
-        return self.memory, self.units[rank]
+        if rank == self.rank:
+            return self.memory, self.units[rank]
+        return self.parts[rank] if self.parts else buffer(), self.units[rank]
 
     def free(self) -> None:
         self.check(self.rank)

@@ -129,16 +129,16 @@ def test_a_forked_child_is_no_member(device):
             child = os.fork()
             if child == 0:
                 data, refused = np.ones(1), 0
-                for call in (
-                    lambda: window.Put(data, 0),
-                    lambda: window.Get(data, 0),
-                    lambda: window.Flush(0),
-                    window.Unlock_all,
-                    window.Fence,
-                    lambda: window.Free(),
+                for call, *arguments in (
+                    (window.Put, data, 0),
+                    (window.Get, data, 0),
+                    (window.Flush, 0),
+                    (window.Unlock_all,),
+                    (window.Fence,),
+                    (window.Free,),
                 ):
                     try:
-                        call()
+                        call(*arguments)
                     except MPI.Exception:
                         refused += 1
                 os._exit(0 if refused == 6 else 1)
