@@ -81,6 +81,7 @@ _WHY = (
     (Reason.OTHER_USER, ""),
     (Reason.PEER_NOT_LOCAL, ""),
     (Reason.PEER_NOT_LOCAL, "the socket is connected to itself"),
+    (Reason.PEER_DID_NOT_JOIN, "nobody took the memory that was offered again and again"),
     (Reason.NOT_YET, "an end has shut down a direction"),
     (Reason.DESCRIPTOR_TAKEN, "other code has sent or received, or something went over it that only TCP carries"),
     (Reason.DESCRIPTOR_TAKEN, "it has options that only TCP serves"),

@@ -164,6 +164,7 @@ static const struct told whys[] = {
     [FS_WHY_OTHER_USER] = {"other_user", ""},
     [FS_WHY_OTHER_HOST] = {"peer_not_local", ""},
     [FS_WHY_ITSELF] = {"peer_not_local", "the socket is connected to itself"},
+    [FS_WHY_DECLINED] = {"peer_did_not_join", "nobody took the memory that was offered again and again"},
     [FS_WHY_ENDED] = {"not_yet", "an end has shut down a direction"},
     [FS_WHY_FOREIGN] = {"descriptor_taken",
                         "other code has sent or received, or something went over it that only TCP carries"},

@@ -55,8 +55,8 @@ static void set_aside(struct fs_connection *connection)
 /* A forked process that holds it, too, would not have the memory. */
 static int may_attach(const struct fs_connection *connection, struct fs_record *record)
 {
-    if (fs_record_state(record) != FS_CANDIDATE || atomic_load(&record->foreign) || !is_free(connection))
-        return -EINVAL;
+    if (fs_record_state(record) != FS_CANDIDATE || atomic_load(&record->foreign)) return -EINVAL;
+    if (!is_free(connection)) return -EXFULL;
     return fs_holders_is_alone(&record->holders) ? 0 : -EAGAIN;
 }
 

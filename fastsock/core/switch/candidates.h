@@ -48,6 +48,7 @@ enum fs_why {
     /* from here on for good: */
     FS_WHY_OTHER_HOST, /* an address is another host's, or another network namespace's */
     FS_WHY_ITSELF,     /* the socket is connected to itself */
+    FS_WHY_DECLINED,   /* so many offers were in vain that no further one is made */
     FS_WHY_ENDED,      /* an end has shut down a direction */
     FS_WHY_FOREIGN, /* other code has sent or received on the socket, or something went over it that only TCP carries */
     FS_WHY_OPTIONS, /* it has options that only TCP serves */

@@ -31,6 +31,7 @@ static enum fs_why why_of(int error)
     case -ENOTCONN: return FS_WHY_ENDED;
     case -EOPNOTSUPP: return FS_WHY_UNCOUNTED;
     case -EINVAL: return FS_WHY_OPTIONS;
+    case -EXFULL: return FS_WHY_DECLINED;
     case -EPROTO: return FS_WHY_STRANGE;
     default: return FS_WHY_RESOURCES;
     }
@@ -237,7 +238,7 @@ static enum fs_why make_memory(struct fs_seeking *seeking, uint32_t ring_bytes)
     fs_release_process();
     if (kept >= 0) return FS_WHY_ATTACHED;
     drop_segment(seeking);
-    return FS_WHY_RESOURCES;
+    return kept == -EPERM || kept == -EACCES || kept == -ENOSYS ? FS_WHY_REFUSED : FS_WHY_RESOURCES;
 }
 
 /* The other end may act on the memory as soon as it is sent.  So the offer stands before that. */
