@@ -69,16 +69,23 @@ _Static_assert(sizeof(struct fs_shown_rank) == FS_SHOWN_EACH, "so does it here")
 _Static_assert(sizeof(struct fs_shown_daemon) == FS_SHOWN_EACH, "and here");
 _Static_assert(sizeof(struct fs_shown_head) <= FS_SHOWN_EACH, "the first place is the head");
 
-static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
+/* How many there are now.  A lost count is only a statistic. */
+static inline uint64_t fs_count(_Atomic uint64_t *counter, uint64_t amount)
 {
-    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, now + amount, memory_order_relaxed); /* a lost count is only a statistic */
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed) + amount;
+    atomic_store_explicit(counter, now, memory_order_relaxed);
+    return now;
+}
+
+static inline void fs_show(_Atomic uint64_t *shown, uint64_t now)
+{
+    atomic_store_explicit(shown, now, memory_order_relaxed);
 }
 
 /* As it is now.  Nobody else stores there. */
 static inline void fs_show_count(_Atomic uint64_t *shown, const _Atomic uint64_t *counted)
 {
-    atomic_store_explicit(shown, atomic_load_explicit(counted, memory_order_relaxed), memory_order_relaxed);
+    fs_show(shown, atomic_load_explicit(counted, memory_order_relaxed));
 }
 
 /* NULL: there is no memory, or no place.  Then nothing is shown of it, and nothing else changes. */

@@ -91,7 +91,7 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell, int knock)
         if ((word >> FS_BELL_SHIFT) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
     }
     send_token(end, doorbell, 1, knock);
-    fs_count(&end->statistics.wakes, 1);
+    fs_count_wake(end);
 }
 
 void fs_doorbell_stuff(struct fs_end *end, int doorbell)

@@ -158,6 +158,21 @@ struct fs_end {
     struct fs_shown *_Atomic shown; /* where others read some of it; NULL: nowhere */
 };
 
+/* These two are rare beside calls: they are shown where they are counted. */
+static inline void fs_count_wake(struct fs_end *end)
+{
+    uint64_t wakes = fs_count(&end->statistics.wakes, 1);
+    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_acquire);
+    if (shown != NULL) fs_show(&shown->wakes, wakes);
+}
+
+static inline void fs_count_wait(struct fs_end *end)
+{
+    uint64_t waits = fs_count(&end->statistics.waits, 1);
+    struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_acquire);
+    if (shown != NULL) fs_show(&shown->waits, waits);
+}
+
 static inline void fs_note_large(_Atomic uint32_t *kept, uint32_t how)
 {
     if (atomic_load_explicit(kept, memory_order_relaxed) != how) atomic_store_explicit(kept, how, memory_order_relaxed);

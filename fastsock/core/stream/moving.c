@@ -19,7 +19,7 @@ void fs_end_wake_reader(struct fs_end *end)
     _Atomic uint32_t *word = &end->out.shared->reader_sleeps;
     if (atomic_load(word) != 0 && atomic_exchange(word, 0) != 0) {
         fs_futex_wake_all(word);
-        fs_count(&end->statistics.wakes, 1);
+        fs_count_wake(end);
     }
 }
 
@@ -126,7 +126,7 @@ void fs_end_relieve_writer(struct fs_end *end, int descriptor)
     if (unread < 0 || (uint64_t)unread > fs_ring_capacity(&end->in) / 2) return;
     if (atomic_exchange(&in->writer_sleeps, 0) != 0) {
         fs_futex_wake_all(&in->writer_sleeps);
-        fs_count(&end->statistics.wakes, 1);
+        fs_count_wake(end);
     }
     end->signals->room(end, descriptor);
 }

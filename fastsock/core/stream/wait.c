@@ -324,7 +324,7 @@ int fs_end_wait_awake(struct fs_end *end, int what)
 static int doze(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
 {
     if (goes_past_ring(end, what)) return FS_IN_VAIN;
-    fs_count(&end->statistics.waits, 1);
+    fs_count_wait(end);
     uint64_t left = until(deadline_ns);
     if (left == 0) return -ETIMEDOUT;
     fs_end_rely(end, 1);

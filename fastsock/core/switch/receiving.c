@@ -24,11 +24,10 @@
 static void count_call(struct fs_end *end, const struct fs_record *record)
 {
     struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_acquire);
-    fs_count(&end->statistics.calls_in, 1);
+    uint64_t calls = fs_count(&end->statistics.calls_in, 1);
     if (shown == NULL) return;
     fs_show_count(&shown->bytes_in, &end->statistics.bytes_received);
-    fs_show_count(&shown->calls_in, &end->statistics.calls_in);
-    fs_show_count(&shown->waits, &end->statistics.waits);
+    fs_show(&shown->calls_in, calls);
     fs_show_count(&shown->extra_in, &record->extra_in);
 }
 

@@ -109,13 +109,14 @@ static ssize_t ask_kernel(struct fs_connection *connection, int descriptor, stru
 }
 
 /* What the receives count is shown by them. */
-static void show_sent(const struct fs_end *end, const struct fs_record *record)
+static void count_call(struct fs_end *end, const struct fs_record *record, size_t length)
 {
     struct fs_shown *shown = atomic_load_explicit(&end->shown, memory_order_acquire);
+    uint64_t bytes = fs_count(&end->statistics.bytes_sent, length);
+    uint64_t calls = fs_count(&end->statistics.calls_out, 1);
     if (shown == NULL) return;
-    fs_show_count(&shown->bytes_out, &end->statistics.bytes_sent);
-    fs_show_count(&shown->calls_out, &end->statistics.calls_out);
-    fs_show_count(&shown->wakes, &end->statistics.wakes);
+    fs_show(&shown->bytes_out, bytes);
+    fs_show(&shown->calls_out, calls);
     fs_show_count(&shown->extra_out, &record->extra_out);
 }
 
@@ -125,11 +126,7 @@ static ssize_t put_what_fits(struct fs_connection *connection, struct fs_end *en
     fs_show_cpu(&end->header->cpu[end->side]);
     fs_answering_be_known(connection, end);
     ssize_t result = fs_end_put(end, descriptor, parts, flags);
-    if (result > 0) {
-        fs_count(&end->statistics.bytes_sent, (uint64_t)result);
-        fs_count(&end->statistics.calls_out, 1);
-        show_sent(end, connection->record);
-    }
+    if (result > 0) count_call(end, connection->record, (size_t)result);
     return result;
 }
 

@@ -73,7 +73,7 @@ static void send_counted(struct fs_connection *connection, struct fs_record *rec
 {
     if (!send_one(connection, record, descriptor)) atomic_fetch_add(&record->owed, 1);
     note(&record->rung, (uint32_t)count_of(counted));
-    fs_count(&end->statistics.wakes, 1);
+    fs_count_wake(end);
 }
 
 /* In place of a bit that cannot be set, or is not enough.  Whatever was asked for meanwhile is answered by the same token. */
