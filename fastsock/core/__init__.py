@@ -59,8 +59,9 @@ try:
     from .binding._ends import Segment, create_segment, format_system_v, segment_bytes
     from .binding._engine import Engine
     from .binding._exports import Exporter, Memory, TypedExport
-    from .binding._lending import (
-        DESK_CONNECTION_BITS,
+    from .binding._messages import Matched
+    from .binding._registered import (
+        IMPORTER_CONNECTION_BITS,
         LEDGER_BYTES,
         LEDGER_SLOTS,
         LOAN_AWAY,
@@ -73,17 +74,16 @@ try:
         PARCEL_COPY,
         PARCEL_HAND,
         PARCEL_LEND,
-        Creditor,
+        ExportLink,
+        ImportLink,
         Ledger,
         Lendable,
-        Lender,
         borrow,
         pack_memo,
         pack_parcel,
         unpack_memo,
         unpack_parcel,
     )
-    from .binding._messages import Matched
     from .binding._remote import (
         SPAN_BROKEN,
         SPAN_OPEN,
@@ -129,7 +129,7 @@ else:
 __all__ = [
     "ACCEPTED",
     "CONNECTED",
-    "DESK_CONNECTION_BITS",
+    "IMPORTER_CONNECTION_BITS",
     "LEDGER_BYTES",
     "LEDGER_SLOTS",
     "LOAN_AWAY",
@@ -147,14 +147,14 @@ __all__ = [
     "SPAN_WAITING",
     "SPAN_WITHDRAWN",
     "Channel",
-    "Creditor",
     "Engine",
     "Envelope",
+    "ExportLink",
     "Exporter",
     "Hidden",
+    "ImportLink",
     "Ledger",
     "Lendable",
-    "Lender",
     "Matched",
     "Memory",
     "MessageError",

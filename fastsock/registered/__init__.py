@@ -1,8 +1,8 @@
 """Buffers that go from process to process without a copy. The face is fastsock/buffers.py.
 
     transfer        send_buffer and recv_buffer: what is said in the stream
-    desk            the receiving side of a process: memory that others passed, and who owns it
-    lending         the owning side: links to other processes' desks, loans
+    importer        the receiving side of a process: memory that others passed, and who owns it
+    exporter        the owning side: links to other processes' importers, loans
     buffer, pool    RegisteredBuffer; several of one size
     errors          what can go wrong
 

@@ -10,7 +10,7 @@ from typing import Any
 from .. import core
 from ..array_format import check_sendable
 from ..system.genuine import genuine
-from . import lending
+from . import exporter
 from .errors import ReferencedError, RegistrationError, TypedError
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class RegisteredBuffer(_Lendable):  # type: ignore[misc]
         _released: bool
         _registered: Any
 
-    _lock = lending.lock
+    _lock = exporter.lock
     _callbacks: tuple[Callable[[RegisteredBuffer], Any], ...] = ()
     _pool: Any = None
 

@@ -6,8 +6,8 @@ import weakref
 
 from .. import core
 from ..system.together import send_together
-from . import desk as desks
-from . import lending
+from . import exporter
+from . import importer as importers
 from .buffer import BorrowedBuffer, RegisteredBuffer, need_core
 from .errors import BufferFormatError, LostBufferError, MidBufferError, MidBufferTimeout
 
@@ -37,15 +37,15 @@ def expect(sock: socket) -> None:
     need_core()
     carrier = _carrier_of(sock)
     if carrier is not None:
-        _desk_shown(carrier)
+        _importer_shown(carrier)
 
 
-def _desk_shown(carrier: Any) -> desks.Desk:
-    desk = desks.desk()
-    if carrier.shown_desk() >> lending.CONNECTION_BITS != desk.number:
-        with desks.lock:
-            desk.show(carrier)
-    return desk
+def _importer_shown(carrier: Any) -> importers.Importer:
+    importer = importers.importer()
+    if carrier.shown_importer() >> exporter.CONNECTION_BITS != importer.number:
+        with importers.lock:
+            importer.show(carrier)
+    return importer
 
 
 def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend: bool = False) -> bool:
@@ -68,7 +68,7 @@ def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend
         buffer.close_for(lend)
     try:
         carrier = _carrier_of(sock)
-        word = carrier.other_desk() if carrier is not None else 0
+        word = carrier.other_importer() if carrier is not None else 0
         if word and _hand_over(sock, carrier, word, buffer, offset, nbytes, lend):
             return True
         _send_copy(sock, buffer, offset, nbytes)
@@ -93,7 +93,7 @@ def _bounds(buffer: RegisteredBuffer, region: Any) -> tuple[int, int]:
 def _hand_over(
     sock: Any, carrier: Any, word: int, buffer: RegisteredBuffer, offset: int, nbytes: int, lend: bool
 ) -> bool:
-    link = lending.link_to(word)
+    link = exporter.link_to(word)
     if link is None:
         return False
     try:
@@ -122,13 +122,13 @@ def recv_buffer(sock: socket, *, max_bytes: int = 1 << 32) -> RegisteredBuffer:
     """
     need_core()
     carrier = _carrier_of(sock)
-    desk = desks.desk() if carrier is None else _desk_shown(carrier)
+    importer = importers.importer() if carrier is None else _importer_shown(carrier)
     data = _begun.pop(sock, b"") if len(_begun) else b""
     data = data or sock.recv(_PARCEL_BYTES)
     if len(data) < _PARCEL_BYTES:
         data = _rest_of_parcel(sock, data)
-    buffer = core.borrow(BorrowedBuffer, data, desk.number, desk.owners, max_bytes)
-    return _received(sock, data, desk, max_bytes) if buffer is None else buffer
+    buffer = core.borrow(BorrowedBuffer, data, importer.number, importer.owners, max_bytes)
+    return _received(sock, data, importer, max_bytes) if buffer is None else buffer
 
 
 def _rest_of_parcel(sock: Any, data: bytes) -> bytes:
@@ -147,7 +147,7 @@ def _rest_of_parcel(sock: Any, data: bytes) -> bytes:
     return data
 
 
-def _received(sock: Any, data: bytes, desk: desks.Desk, max_bytes: int) -> RegisteredBuffer:
+def _received(sock: Any, data: bytes, importer: importers.Importer, max_bytes: int) -> RegisteredBuffer:
     """What could not be borrowed at once: a copy, the first of a link or of a memory, and what is wrong."""
     try:
         kind, nbytes, offset, word, link, number, _, _ = core.unpack_parcel(data)
@@ -159,8 +159,8 @@ def _received(sock: Any, data: bytes, desk: desks.Desk, max_bytes: int) -> Regis
         if kind == core.PARCEL_COPY:
             copy = RegisteredBuffer(nbytes)
         else:
-            with desks.lock:
-                owner = desk.find(word, link, number)
+            with importers.lock:
+                owner = importer.find(word, link, number)
     except (OSError, MemoryError) as error:
         if not isinstance(error, ConnectionError):
             _begun[sock] = data
@@ -173,7 +173,7 @@ def _received(sock: Any, data: bytes, desk: desks.Desk, max_bytes: int) -> Regis
         raise BufferFormatError(
             f"{nbytes} bytes at {offset} are no region of memory of {memory.nbytes} bytes: close this connection"
         )
-    buffer = core.borrow(BorrowedBuffer, data, desk.number, desk.owners, max_bytes)
+    buffer = core.borrow(BorrowedBuffer, data, importer.number, importer.owners, max_bytes)
     if buffer is None:
         raise LostBufferError(f"process {owner.process} took the buffer back before it was received")
     return buffer  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from fastsock import buffers, core
-from fastsock.registered import desk, lending, transfer
+from fastsock.registered import exporter, importer, transfer
 from fastsock.testing import PairMaker
 
 from ..helpers.paths import preferring, why_not
@@ -33,13 +33,13 @@ def ends():
 
 
 class Liar:
-    """Speaks to the desk of this process as an owner does, with the bytes that it is told."""
+    """Speaks to the importer of this process as an owner does, with the bytes that it is told."""
 
     def __init__(self, sender):
         self.sock = plain.socket(plain.AF_UNIX, plain.SOCK_SEQPACKET)
         self.sender = sender
-        self.word = transfer._carrier_of(sender).other_desk()
-        self.sock.connect(lending.NAME.format(self.word >> lending.CONNECTION_BITS))
+        self.word = transfer._carrier_of(sender).other_importer()
+        self.sock.connect(exporter.NAME.format(self.word >> exporter.CONNECTION_BITS))
 
     def memo(self, kind, size=0, number=0, descriptor=None, link=LINK):
         data = core.pack_memo(kind, link, size, number)
@@ -257,28 +257,28 @@ def test_every_word_of_the_ledger_may_be_forged(ends):
     assert not buffer.is_home
 
 
-def test_a_desk_that_is_forged(ends):
+def test_an_importer_that_is_forged(ends):
     one, other = ends
     channel = transfer._carrier_of(other)
     buffers.expect(other)
-    own = desk.desk()
-    before = own._open - {channel.shown_desk()}
+    own = importer.importer()
+    before = own._open - {channel.shown_importer()}
     for word in (1, 1 << 40, (1 << 64) - 1):
-        channel.show_desk(word, None)
+        channel.show_importer(word, None)
         buffer = buffers.RegisteredBuffer(100)
         buffer.view("u1")[:] = 5
         assert not buffers.send_buffer(one, buffer)
         assert buffers.recv_buffer(other).view("u1")[99] == 5
-    channel.show_desk(0, None)
-    for word in own._open - before:  # nobody will tell the desk that these are closed
+    channel.show_importer(0, None)
+    for word in own._open - before:  # nobody will tell the importer that these are closed
         own._closed(word)
 
 
-def test_a_parcel_for_another_desk(ends, liar):
+def test_a_parcel_for_another_importer(ends, liar):
     liar.hello()
     liar.memory()
     liar.word ^= 1 << 40
     liar.parcel()
     with pytest.raises(buffers.LostBufferError, match="another process"):
         buffers.recv_buffer(ends[1])
-    assert desk.desk() is not None
+    assert importer.importer() is not None

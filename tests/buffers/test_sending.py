@@ -304,7 +304,7 @@ def test_a_channel_in_a_circle_tells_of_its_end(first):
     segment, memory = core.Segment.make(1 << 16)
     os.close(memory)
     parts = {"channel": core.Channel(segment, doorbell.detach(), core.CONNECTED), "closed": lambda: told.append(first)}
-    parts["channel"].show_desk(5, parts["closed"])
+    parts["channel"].show_importer(5, parts["closed"])
     parts["itself"], held = parts, parts[first]
     around = [parts]
     del parts

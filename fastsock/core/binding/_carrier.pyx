@@ -12,10 +12,10 @@ from libc.stdint cimport uint64_t
 
 from ._channel cimport Channel
 from ._stream cimport (
-    Stream, begin_deadline, carry_wait, carry_wait_awake, descriptor_of, fail, put_in, raise_errno, share_lock, take_out,
-    timeout_of,
+    Stream, begin_deadline, carry_wait, carry_wait_awake, descriptor_of, fail, put_in, raise_errno, share_lock,
+    take_out, timeout_of,
 )
-from ._table cimport note_desk
+from ._table cimport note_importer
 from .looking cimport fs_is_contended
 from .stream cimport (
     FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end_free, fs_end_has_data,
@@ -23,7 +23,7 @@ from .stream cimport (
 )
 from .switch cimport (
     FS_KERNELS_END, FS_MAY_SLEEP, FS_WILL_WAIT, fs_carry_hold, fs_carry_is_attached, fs_carry_is_by_ring,
-    fs_carry_look, fs_carry_settle, fs_connection, fs_desk_other, fs_desk_own, fs_desk_show, fs_table_find,
+    fs_carry_look, fs_carry_settle, fs_connection, fs_importer_other, fs_importer_own, fs_importer_show, fs_table_find,
 )
 from .system cimport atomic_look, fs_now_ns, fs_pause, fs_ticks, fs_ticks_per_us, iovec
 
@@ -66,25 +66,25 @@ cdef class Carrier:
 
     # ---- where this process takes buffers without a copy (registered/) ----
 
-    def show_desk(self, uint64_t desk, closed):
+    def show_importer(self, uint64_t importer, closed):
         """Tells the other end where buffers for this one go, if there is memory to do so. closed() is called once this
         process has closed the connection."""
         cdef Stream stream
         begin(self, &stream)
-        if fs_desk_show(stream.connection, stream.descriptor, desk) == 0:
-            note_desk(stream.connection, closed)
+        if fs_importer_show(stream.connection, stream.descriptor, importer) == 0:
+            note_importer(stream.connection, closed)
 
-    def shown_desk(self):
+    def shown_importer(self):
         """What this end has shown last; 0: nothing."""
         cdef int descriptor = descriptor_of(self.sock)
         cdef fs_connection *connection = fs_table_find(descriptor)
-        return 0 if connection == NULL else fs_desk_own(connection, descriptor)
+        return 0 if connection == NULL else fs_importer_own(connection, descriptor)
 
-    def other_desk(self):
+    def other_importer(self):
         """Where buffers for the other end go, as it says; 0: nowhere."""
         cdef int descriptor = descriptor_of(self.sock)
         cdef fs_connection *connection = fs_table_find(descriptor)
-        return 0 if connection == NULL else fs_desk_other(connection, descriptor)
+        return 0 if connection == NULL else fs_importer_other(connection, descriptor)
 
     # What a Channel must be told for loops that poll its number. Here settle() is enough.
 

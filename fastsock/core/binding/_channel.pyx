@@ -19,10 +19,10 @@ from ._ends cimport End, Segment
 from .looking cimport fs_is_contended
 from .stream cimport (
     FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED, FS_WRITABLE, fs_bridge_fork, fs_bridge_start, fs_doorbell_prepare,
-    fs_end_closing, fs_end_has_stale_token, fs_end_is_over, fs_end_is_watched, fs_end_open_on, fs_end_other_desk,
+    fs_end_closing, fs_end_has_stale_token, fs_end_is_over, fs_end_is_watched, fs_end_open_on, fs_end_other_importer,
     fs_end_release, fs_end_set_lazy, fs_end_set_receive_buffer, fs_end_set_send_buffer, fs_end_set_urgent_inline,
-    fs_end_show_desk, fs_end_shutdown, fs_end_take_error, fs_end_unread, fs_end_wake, fs_end_was_reset, fs_end_watch,
-    fs_limits, fs_promised, fs_statistics, fs_wake_leaving, fs_wake_leaving_done,
+    fs_end_show_importer, fs_end_shutdown, fs_end_take_error, fs_end_unread, fs_end_wake, fs_end_was_reset,
+    fs_end_watch, fs_limits, fs_promised, fs_statistics, fs_wake_leaving, fs_wake_leaving_done,
 )
 from .system cimport atomic_fetch_add, atomic_store
 
@@ -294,22 +294,22 @@ cdef class Channel(ChannelBytes):
         fs_end_set_receive_buffer(self.shared.end, self.descriptor, size)
 
     @cython.critical_section
-    def show_desk(self, uint64_t desk, closed):
+    def show_importer(self, uint64_t importer, closed):
         """Tells the other end where buffers for this one go. closed() is called once this process has closed its end."""
         self.alive()
         self.shared.closed = closed
-        self.shared.desk = desk
+        self.shared.importer = importer
         self.shared.shown = True
-        fs_end_show_desk(self.shared.end, desk)
+        fs_end_show_importer(self.shared.end, importer)
 
-    def shown_desk(self):
-        """The desk that was shown last; 0: none."""
-        return self.shared.desk
+    def shown_importer(self):
+        """The importer that was shown last; 0: none."""
+        return self.shared.importer
 
     @cython.critical_section
-    def other_desk(self):
+    def other_importer(self):
         """Where buffers for the other end go, as it says; 0: nowhere."""
-        return 0 if self.shared.end == NULL or self.descriptor < 0 else fs_end_other_desk(self.shared.end)
+        return 0 if self.shared.end == NULL or self.descriptor < 0 else fs_end_other_importer(self.shared.end)
 
     @cython.critical_section
     def was_reset(self):

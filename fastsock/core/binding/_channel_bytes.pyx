@@ -349,7 +349,7 @@ cdef class ChannelBytes:
         self.descriptor = -1
         cdef bint last = atomic_fetch_sub(&self.shared.open_channels, 1) == 1  # else a duplicate goes on
         if last:
-            self.shared.hide_desk()
+            self.shared.hide_importer()
         if last and not self.left:
             with nogil:
                 fs_end_closing(self.shared.end, descriptor, self.resetting)
@@ -444,5 +444,5 @@ cdef class ChannelBytes:
         # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
             if atomic_fetch_sub(&self.shared.open_channels, 1) == 1:
-                self.shared.hide_desk()  # and tells of the close when the last channel has gone
+                self.shared.hide_importer()  # and tells of the close when the last channel has gone
                 fs_end_closed(self.shared.end)

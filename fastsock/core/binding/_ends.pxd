@@ -11,8 +11,8 @@ cdef class End:
     cdef fs_end *end
     cdef atomic_int open_channels
     cdef object closed  # called once this process has closed its end
-    cdef uint64_t desk  # where buffers for this end go, as it was shown; 0: nowhere
+    cdef uint64_t importer  # where buffers for this end go, as it was shown; 0: nowhere
     cdef bint shown     # and is shown still
 
-    cdef void hide_desk(self) noexcept
+    cdef void hide_importer(self) noexcept
     cdef int tell_closed(self) except -1

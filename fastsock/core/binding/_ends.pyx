@@ -7,8 +7,8 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from ._core cimport checked
 from .stream cimport (
-    fs_end_free, fs_end_show_desk, fs_segment_bytes, fs_segment_create, fs_segment_drop, fs_segment_make, fs_segment_map,
-    fs_sysv_attach, fs_sysv_format,
+    fs_end_free, fs_end_show_importer, fs_segment_bytes, fs_segment_create, fs_segment_drop, fs_segment_make,
+    fs_segment_map, fs_sysv_attach, fs_sysv_format,
 )
 
 import errno as _errno
@@ -83,18 +83,18 @@ cdef class End:
 
     def __del__(self):
         # Never closed. Now, and not at the end: a collection of garbage may clear `closed` itself before that.
-        self.hide_desk()
-        self.desk = 0
+        self.hide_importer()
+        self.importer = 0
         self.tell_closed()
 
     def __dealloc__(self):
         if self.end != NULL:
             fs_end_free(self.end)
 
-    cdef void hide_desk(self) noexcept:
+    cdef void hide_importer(self) noexcept:
         if self.shown:
             self.shown = False
-            fs_end_show_desk(self.end, 0)
+            fs_end_show_importer(self.end, 0)
 
     cdef int tell_closed(self) except -1:
         closed, self.closed = self.closed, None

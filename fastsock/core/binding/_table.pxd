@@ -11,4 +11,4 @@ cdef int enter(object sock, int role, object address) except -1
 # Before the number is closed, or means another file.
 cdef int leave_number(int descriptor) except -1
 # closed() is called once this process has closed the connection.
-cdef int note_desk(fs_connection *connection, closed) except -1
+cdef int note_importer(fs_connection *connection, closed) except -1

@@ -15,9 +15,9 @@ from ._stream cimport (
 from ._watching cimport forget_early, heed_early
 from .switch cimport (
     FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, fs_beside_entered, fs_beside_pass, fs_beside_share, fs_carry_send_begins,
-    fs_carry_send_ended, fs_closed_note, fs_connection_generation, fs_desk_closes, fs_desk_show, fs_identity_adopt,
-    fs_identity_check, fs_leave_descriptor, fs_leave_number, fs_leave_release, fs_table_duplicate, fs_table_enter,
-    fs_table_find, fs_table_lose, fs_table_next,
+    fs_carry_send_ended, fs_closed_note, fs_connection_generation, fs_identity_adopt, fs_identity_check,
+    fs_importer_closes, fs_importer_show, fs_leave_descriptor, fs_leave_number, fs_leave_release, fs_table_duplicate,
+    fs_table_enter, fs_table_find, fs_table_lose, fs_table_next,
 )
 from .system cimport atomic_fetch_add, atomic_int
 
@@ -262,12 +262,12 @@ def descriptors():
 # ---- and leaves it ----
 
 # By the address of the connection: what is called once this process has closed it.
-cdef dict desks = {}
-_os.register_at_fork(after_in_child=desks.clear)  # they are the parent's
+cdef dict importers = {}
+_os.register_at_fork(after_in_child=importers.clear)  # they are the parent's
 
 
-cdef int note_desk(fs_connection *connection, closed) except -1:
-    desks[<size_t>connection] = closed
+cdef int note_importer(fs_connection *connection, closed) except -1:
+    importers[<size_t>connection] = closed
     return 0
 
 
@@ -285,12 +285,12 @@ cdef int leave_number(int descriptor) except -1:
     closed = None
     if leaving is not None and fs_table_find(descriptor) != NULL:
         leaving(descriptor)
-    if desks:
+    if importers:
         connection = fs_table_find(descriptor)
-        if connection != NULL and fs_desk_closes(connection):
-            closed = desks.pop(<size_t>connection, None)
+        if connection != NULL and fs_importer_closes(connection):
+            closed = importers.pop(<size_t>connection, None)
             if closed is not None:
-                fs_desk_show(connection, descriptor, 0)
+                fs_importer_show(connection, descriptor, 0)
     if doors:  # C code of another thread may begin a send, which must not go past the memory
         with nogil:
             fs_closed_note(descriptor)

@@ -13,7 +13,7 @@ cdef extern from "registered/registered.h" nogil:
     struct fs_parcel:
         uint32_t kind
         uint64_t length, offset
-        uint64_t desk, link
+        uint64_t importer, link
         uint32_t number, slot
         uint64_t serial
 

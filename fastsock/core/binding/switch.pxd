@@ -137,11 +137,11 @@ cdef extern from "switch/answering.h" nogil:
     void fs_answering_rest()
     void fs_answering_go_on()
 
-cdef extern from "switch/desks.h" nogil:
-    int fs_desk_show(fs_connection *connection, int descriptor, uint64_t desk)
-    uint64_t fs_desk_own(fs_connection *connection, int descriptor)
-    uint64_t fs_desk_other(fs_connection *connection, int descriptor)
-    bint fs_desk_closes(const fs_connection *connection)
+cdef extern from "switch/importers.h" nogil:
+    int fs_importer_show(fs_connection *connection, int descriptor, uint64_t importer)
+    uint64_t fs_importer_own(fs_connection *connection, int descriptor)
+    uint64_t fs_importer_other(fs_connection *connection, int descriptor)
+    bint fs_importer_closes(const fs_connection *connection)
 
 cdef extern from "switch/owned.h" nogil:
     int fs_owned_is_possible(fs_connection *connection, int descriptor)

@@ -57,7 +57,7 @@ enum fs_parcel_kind { FS_PARCEL_COPY = 1, FS_PARCEL_HAND = 2, FS_PARCEL_LEND = 3
 struct fs_parcel {
     uint32_t kind;
     uint64_t length, offset; /* of the region */
-    uint64_t desk, link;     /* to whom, from whom */
+    uint64_t importer, link; /* to whom, from whom */
     uint32_t number, slot;   /* of the memory, of the loan */
     uint64_t serial;
 };

@@ -36,7 +36,7 @@ void fs_parcel_put(unsigned char *bytes, const struct fs_parcel *parcel)
     put_32(bytes + 4, parcel->kind);
     put_64(bytes + 8, parcel->length);
     put_64(bytes + 16, parcel->offset);
-    put_64(bytes + 24, parcel->desk);
+    put_64(bytes + 24, parcel->importer);
     put_64(bytes + 32, parcel->link);
     put_32(bytes + 40, parcel->number);
     put_32(bytes + 44, parcel->slot);
@@ -48,7 +48,7 @@ const char *fs_parcel_take(const unsigned char *bytes, struct fs_parcel *parcel)
     *parcel = (struct fs_parcel){.kind = take_32(bytes + 4),
                                  .length = take_64(bytes + 8),
                                  .offset = take_64(bytes + 16),
-                                 .desk = take_64(bytes + 24),
+                                 .importer = take_64(bytes + 24),
                                  .link = take_64(bytes + 32),
                                  .number = take_32(bytes + 40),
                                  .slot = take_32(bytes + 44),
@@ -59,7 +59,7 @@ const char *fs_parcel_take(const unsigned char *bytes, struct fs_parcel *parcel)
         return "no buffer has such a size";
     if (parcel->slot >= FS_LEDGER_SLOTS || parcel->serial > UINT64_MAX >> 3) return "no loan has such a number";
     if (parcel->kind == FS_PARCEL_COPY &&
-        (parcel->offset | parcel->desk | parcel->link | parcel->number | parcel->slot | parcel->serial) != 0)
+        (parcel->offset | parcel->importer | parcel->link | parcel->number | parcel->slot | parcel->serial) != 0)
         return "a copied buffer has no owner";
     return NULL;
 }

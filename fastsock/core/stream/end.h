@@ -234,13 +234,13 @@ static inline int fs_end_is_elsewhere(const struct fs_end *end) /* the other end
     return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
 }
 static inline uint32_t fs_side_mark(int side) { return 1u << side; }
-static inline void fs_end_show_desk(const struct fs_end *end, uint64_t desk)
+static inline void fs_end_show_importer(const struct fs_end *end, uint64_t importer)
 {
-    atomic_store(&end->header->desk[end->side], desk);
+    atomic_store(&end->header->importer[end->side], importer);
 }
-static inline uint64_t fs_end_other_desk(const struct fs_end *end)
+static inline uint64_t fs_end_other_importer(const struct fs_end *end)
 {
-    return atomic_load(&end->header->desk[!end->side]);
+    return atomic_load(&end->header->importer[!end->side]);
 }
 static inline int fs_end_other_left(const struct fs_end *end) /* it was closed in good order */
 {

@@ -106,7 +106,7 @@ struct fs_segment_header {
     _Atomic uint32_t urgent_inline[2];         /* that end set SO_OOBINLINE */
     _Atomic uint32_t left;                     /* a bit for each end that was closed in good order (farewell.c) */
     _Atomic uint32_t other_holders[2];         /* of that end: processes forked since, less those that closed it */
-    _Atomic uint64_t desk[2];                  /* where that end takes buffers (core/registered), 0: nowhere */
+    _Atomic uint64_t importer[2];              /* where that end takes buffers (core/registered), 0: nowhere */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
     /* of a connection that keeps its TCP socket: whether both ends have this memory, and what carries each direction */
     _Alignas(FS_LINE) _Atomic uint32_t joined;

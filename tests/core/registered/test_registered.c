@@ -164,7 +164,7 @@ TEST(registered_words_come_back_as_they_went, 0)
     fs_parcel_put(bytes, &sent);
     CHECK(fs_parcel_take(bytes, &taken) == NULL);
     CHECK(memcmp(&taken, &sent, sizeof sent) == 0 || (taken.kind == sent.kind && taken.serial == sent.serial));
-    CHECK(taken.length == 1 && taken.offset == INT64_MAX - 1 && taken.desk == UINT64_MAX && taken.link == 5);
+    CHECK(taken.length == 1 && taken.offset == INT64_MAX - 1 && taken.importer == UINT64_MAX && taken.link == 5);
     CHECK(taken.number == UINT32_MAX && taken.slot == FS_LEDGER_SLOTS - 1 && taken.serial == 7);
     struct fs_memo memo, said = {FS_MEMO_FORGET, 3, UINT64_MAX, INT64_MAX};
     fs_memo_put(bytes, &said);

@@ -1,8 +1,8 @@
-"""The receiving side of a process: the desk where others pass memory, and what they have lent to this process.
+"""The receiving side of a process: the importer, to which others pass memory, and what they have lent to this process.
 
-A process has one desk. Its name is a random number, which the other end of a connection reads in the memory that both
-ends share (Carrier.show_desk). Nobody waits at the desk: an owner connects and leaves there what it passes. That is
-taken when the stream says that a buffer comes.
+A process has one importer. Its name is a random number, which the other end of a connection reads in the memory that
+both ends share (Carrier.show_importer). Nobody waits there: an owner connects and leaves what it passes. That is taken
+when the stream says that a buffer comes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..system.forkable import new_recursive_lock
 from ..system.genuine import genuine
 from ..system.hidden import Hidden
 from .errors import BufferFormatError, LostBufferError
-from .lending import CONNECTION_BITS, MOST_NUMBERS, NAME, SEQUENCED, peer_of
+from .exporter import CONNECTION_BITS, MOST_NUMBERS, NAME, SEQUENCED, peer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _MOST_WAITING = 128
 _SPACE = _socket.CMSG_SPACE(struct.calcsize("i"))
 
 
-_Creditor: Any = core.Creditor if core.available else object
+_ImportLink: Any = core.ImportLink if core.available else object
 
 
-class Owner(_Creditor):  # type: ignore[misc]
-    """A process that passes memory to this one: the other side of a Link (lending.py)."""
+class Owner(_ImportLink):  # type: ignore[misc]
+    """A process that passes memory to this one: the other side of a Link (exporter.py)."""
 
     def __init__(self, sock: Any) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Owner(_Creditor):  # type: ignore[misc]
             self._sock.detach()
 
 
-class Desk:
+class Importer:
     """Where other processes pass memory to this one."""
 
     def __init__(self) -> None:
@@ -148,12 +148,12 @@ class Desk:
 
     def show(self, carrier: Any) -> None:
         """The other end of that connection may hand buffers over from now on."""
-        if carrier.shown_desk() >> CONNECTION_BITS == self.number:
+        if carrier.shown_importer() >> CONNECTION_BITS == self.number:
             return
         self._connections = (self._connections + 1) % (1 << CONNECTION_BITS)
         word = self.number << CONNECTION_BITS | self._connections
         self._open.add(word)
-        carrier.show_desk(word, lambda: self._closed(word))
+        carrier.show_importer(word, lambda: self._closed(word))
 
     def _closed(self, word: int) -> None:
         """This process has closed the connection: what came and was not taken goes back."""
@@ -230,23 +230,23 @@ def _settle(owner: Owner) -> bool:
 
 
 lock = new_recursive_lock()
-_desk: Desk | None = None
+_importer: Importer | None = None
 
 
-def desk() -> Desk:
+def importer() -> Importer:
     """This process's. Raises OSError."""
-    global _desk
-    if _desk is None:
-        _desk = Desk()
-    return _desk
+    global _importer
+    if _importer is None:
+        _importer = Importer()
+    return _importer
 
 
 def _forget() -> None:
-    """At the end; and in a forked child, where the desk is the parent's."""
-    global _desk
-    if _desk is not None:
-        _desk.close()
-    _desk = None
+    """At the end; and in a forked child, where the importer is the parent's."""
+    global _importer
+    if _importer is not None:
+        _importer.close()
+    _importer = None
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "pair.h"
-#include "switch/desks.h"
+#include "switch/importers.h"
 
 static void close_both(struct pair *pair)
 {
@@ -17,26 +17,26 @@ static void close_both(struct pair *pair)
     pair_done(pair);
 }
 
-static void expect_desks(const struct pair *pair, int side, uint64_t own, uint64_t other)
+static void expect_importers(const struct pair *pair, int side, uint64_t own, uint64_t other)
 {
-    CHECK(fs_desk_own(pair->end[side], pair->fd[side]) == own);
-    CHECK(fs_desk_other(pair->end[side], pair->fd[side]) == other);
+    CHECK(fs_importer_own(pair->end[side], pair->fd[side]) == own);
+    CHECK(fs_importer_other(pair->end[side], pair->fd[side]) == other);
 }
 
-TEST(connection_without_memory_has_no_desks, 0)
+TEST(connection_without_memory_has_no_importers, 0)
 {
     struct pair pair = pair_both(4096);
     for (int offered = 0; offered < 2; offered++) {
         if (offered) CHECK_EQUAL(pair_offer(&pair), 0); /* nobody has joined */
         for (int side = 0; side < 2; side++) {
-            CHECK_EQUAL(fs_desk_show(pair.end[side], pair.fd[side], 7), -EAGAIN);
-            expect_desks(&pair, side, 0, 0);
+            CHECK_EQUAL(fs_importer_show(pair.end[side], pair.fd[side], 7), -EAGAIN);
+            expect_importers(&pair, side, 0, 0);
         }
     }
     close_both(&pair);
 }
 
-TEST(each_end_sees_the_other_ones_desk, 0)
+TEST(each_end_sees_the_other_ones_importer, 0)
 {
     struct pair pair = pair_attached(4096);
     uint64_t shown[2] = {0, 0};
@@ -44,48 +44,48 @@ TEST(each_end_sees_the_other_ones_desk, 0)
     for (int i = 0; i < 1000; i++) {
         int side = (int)random_below(&random, 2);
         shown[side] = i % 5 == 0 ? 0 : random_next(&random);
-        CHECK_EQUAL(fs_desk_show(pair.end[side], pair.fd[side], shown[side]), 0);
-        for (int looks = 0; looks < 2; looks++) expect_desks(&pair, looks, shown[looks], shown[!looks]);
+        CHECK_EQUAL(fs_importer_show(pair.end[side], pair.fd[side], shown[side]), 0);
+        for (int looks = 0; looks < 2; looks++) expect_importers(&pair, looks, shown[looks], shown[!looks]);
     }
     close_both(&pair);
 }
 
-TEST(forked_process_shows_a_desk_for_its_family, NEEDS_PROCESSES)
+TEST(forked_process_shows_an_importer_for_its_family, NEEDS_PROCESSES)
 {
     struct pair pair = pair_attached(4096);
     pid_t child = fork();
     CHECK(child >= 0);
-    if (child == 0) _exit(fs_desk_show(pair.end[0], pair.fd[0], 77) != 0);
+    if (child == 0) _exit(fs_importer_show(pair.end[0], pair.fd[0], 77) != 0);
     int status = -1;
     CHECK_EQUAL(waitpid(child, &status, 0), child);
     CHECK_EQUAL(status, 0);
-    expect_desks(&pair, 0, 77, 0);
-    expect_desks(&pair, 1, 0, 77);
+    expect_importers(&pair, 0, 77, 0);
+    expect_importers(&pair, 1, 0, 77);
     close_both(&pair);
 }
 
-TEST(desk_of_a_number_that_was_closed_is_nowhere, 0)
+TEST(importer_of_a_number_that_was_closed_is_nowhere, 0)
 {
     struct pair pair = pair_attached(4096);
     int number = pair.fd[0];
-    CHECK_EQUAL(fs_desk_show(pair.end[0], number, 9), 0);
+    CHECK_EQUAL(fs_importer_show(pair.end[0], number, 9), 0);
     pair_close(&pair, 0);
-    CHECK_EQUAL(fs_desk_show(pair.end[0], number, 10), -EBADF);
-    CHECK(fs_desk_own(pair.end[0], number) == 0);
-    CHECK(fs_desk_other(pair.end[0], number) == 0);
+    CHECK_EQUAL(fs_importer_show(pair.end[0], number, 10), -EBADF);
+    CHECK(fs_importer_own(pair.end[0], number) == 0);
+    CHECK(fs_importer_other(pair.end[0], number) == 0);
     close_both(&pair);
 }
 
-TEST(only_the_last_number_of_a_connection_closes_its_desk, 0)
+TEST(only_the_last_number_of_a_connection_closes_its_importer, 0)
 {
     struct pair pair = pair_attached(4096);
-    CHECK(fs_desk_closes(pair.end[0]));
+    CHECK(fs_importer_closes(pair.end[0]));
     int other = dup(pair.fd[0]);
     CHECK_EQUAL(fs_table_duplicate(pair.fd[0], other), 0);
-    CHECK(!fs_desk_closes(pair.end[0]));
+    CHECK(!fs_importer_closes(pair.end[0]));
     fs_leave_descriptor(other);
     close(other);
-    CHECK(fs_desk_closes(pair.end[0]));
+    CHECK(fs_importer_closes(pair.end[0]));
     close_both(&pair);
 }
 
@@ -150,12 +150,12 @@ static void *look_until_it_has_left(void *argument)
     struct looker *looker = argument;
     struct fs_record *record;
     struct fs_end *end;
-    uint64_t desk = 0;
+    uint64_t importer = 0;
     while ((end = fs_carry_hold(looker->connection, looker->number, &record)) != NULL) {
         fs_carry_is_by_ring(record, end);
         fs_end_has_data(end);
-        fs_desk_show(looker->connection, looker->number, ++desk);
-        fs_desk_other(looker->connection, looker->number);
+        fs_importer_show(looker->connection, looker->number, ++importer);
+        fs_importer_other(looker->connection, looker->number);
         fs_end_free(end);
         atomic_fetch_add(&looker->looks, 1);
     }

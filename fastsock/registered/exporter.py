@@ -1,8 +1,8 @@
 """The owning side: what this process has lent to others, and the links over which their memory goes there.
 
-A link joins this process to the desk of another one (desk.py): a UNIX stream of messages, over which each descriptor
-goes once, and a ledger in shared memory with a word for each loan. Nothing comes back over the stream. Its end, and the
-process's, say that the other side is gone.
+A link joins this process to the importer of another one (importer.py): a UNIX stream of messages, over which each
+descriptor goes once, and a ledger in shared memory with a word for each loan. Nothing comes back over the stream. Its
+end, and the process's, say that the other side is gone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NAME = "\0fastsock-buffers-{:09x}"
-CONNECTION_BITS: int = core.DESK_CONNECTION_BITS if core.available else 0
+CONNECTION_BITS: int = core.IMPORTER_CONNECTION_BITS if core.available else 0
 MOST_NUMBERS = 4096  # memories that one process passes to another
 SEQUENCED = _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _CREDENTIALS = struct.Struct("iII")
@@ -39,20 +39,20 @@ def peer_of(sock: Any) -> tuple[int, int]:
     return process, user
 
 
-_Lender: Any = core.Lender if core.available else object
+_ExportLink: Any = core.ExportLink if core.available else object
 
 
-class Link(_Lender):  # type: ignore[misc]
-    """This process's way to the desk of another one."""
+class Link(_ExportLink):  # type: ignore[misc]
+    """This process's way to the importer of another one."""
 
-    def __init__(self, desk: int) -> None:
+    def __init__(self, importer: int) -> None:
         memory = core.Memory.make(core.LEDGER_BYTES)
         sock = _socket.socket(_socket.AF_UNIX, SEQUENCED)
         try:
-            sock.connect(NAME.format(desk))
+            sock.connect(NAME.format(importer))
             self.process, user = peer_of(sock)
             if user != genuine.geteuid():
-                raise PermissionError(errno.EPERM, "the desk is another user's")
+                raise PermissionError(errno.EPERM, "the importer is another user's")
             self._process_file = Hidden(genuine.pidfd_open(self.process)) if self.process else None
         except BaseException:
             sock.close()
@@ -143,13 +143,13 @@ lock = new_recursive_lock()
 _links: dict[int, Link] = {}
 
 
-def link_to(desk: int) -> Link | None:
-    """The link to the process whose desk's word that is; None where it cannot be had, so buffers are copied."""
-    link = _links.get(desk >> CONNECTION_BITS)
+def link_to(importer: int) -> Link | None:
+    """The link to the process whose importer's word that is; None where it cannot be had, so buffers are copied."""
+    link = _links.get(importer >> CONNECTION_BITS)
     if link is not None:
         return link
     with lock:
-        return _links.get(desk >> CONNECTION_BITS) or _new_link(desk >> CONNECTION_BITS)
+        return _links.get(importer >> CONNECTION_BITS) or _new_link(importer >> CONNECTION_BITS)
 
 
 def _new_link(identity: int) -> Link | None:

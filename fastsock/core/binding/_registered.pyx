@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic
-"""A buffer on its way to another process and back: the book of loans, what is said of them, what owner and borrower note.
+"""A buffer on its way to another process and back: the book of loans, what is said of them, what both note.
 
 What is rare is written in fastsock/registered, in subclasses: new links, new memories, processes that have ended.
 """
@@ -26,7 +26,7 @@ cdef enum:
     HOME = 0
     AWAY = 1
     LOST = 2
-    CONNECTION_BITS = 28  # of a desk's word: the low bits tell its connections apart
+    CONNECTION_BITS = 28  # of an importer's word: the low bits tell its connections apart
 
 PARCEL_BYTES = FS_PARCEL_BYTES
 MEMO_BYTES = FS_MEMO_BYTES
@@ -36,7 +36,7 @@ LOAN_RETURNED = FS_LOAN_RETURNED
 PARCEL_COPY, PARCEL_HAND, PARCEL_LEND = FS_PARCEL_COPY, FS_PARCEL_HAND, FS_PARCEL_LEND
 MEMO_HELLO, MEMO_MEMORY, MEMO_FORGET = FS_MEMO_HELLO, FS_MEMO_MEMORY, FS_MEMO_FORGET
 LOAN_AWAY = AWAY
-DESK_CONNECTION_BITS = CONNECTION_BITS
+IMPORTER_CONNECTION_BITS = CONNECTION_BITS
 
 
 # ---- the book, and the words for it ----
@@ -81,19 +81,19 @@ cdef class Ledger:
         return fs_ledger_decline(self.at(0), connection)
 
 
-def pack_parcel(uint32_t kind, uint64_t length, uint64_t offset=0, uint64_t desk=0, uint64_t link=0, uint32_t number=0,
-               uint32_t slot=0, uint64_t serial=0):
+def pack_parcel(uint32_t kind, uint64_t length, uint64_t offset=0, uint64_t importer=0, uint64_t link=0,
+                uint32_t number=0,uint32_t slot=0, uint64_t serial=0):
     """The bytes that say in the stream that a buffer comes."""
     cdef unsigned char bytes_[FS_PARCEL_BYTES]
     cdef fs_parcel parcel
-    parcel.kind, parcel.length, parcel.offset, parcel.desk, parcel.link = kind, length, offset, desk, link
+    parcel.kind, parcel.length, parcel.offset, parcel.importer, parcel.link = kind, length, offset, importer, link
     parcel.number, parcel.slot, parcel.serial = number, slot, serial
     fs_parcel_put(bytes_, &parcel)
     return PyBytes_FromStringAndSize(<char *>bytes_, FS_PARCEL_BYTES)
 
 
 def unpack_parcel(bytes data not None):
-    """(kind, length, offset, desk, link, number, slot, serial). Raises ValueError: what is wrong with it."""
+    """(kind, length, offset, importer, link, number, slot, serial). Raises ValueError: what is wrong with it."""
     cdef fs_parcel parcel
     cdef const char *wrong
     if len(data) != FS_PARCEL_BYTES:
@@ -101,7 +101,8 @@ def unpack_parcel(bytes data not None):
     wrong = fs_parcel_take(<const unsigned char *>PyBytes_AS_STRING(data), &parcel)
     if wrong != NULL:
         raise ValueError(wrong.decode())
-    return (parcel.kind, parcel.length, parcel.offset, parcel.desk, parcel.link, parcel.number, parcel.slot, parcel.serial)
+    return (parcel.kind, parcel.length, parcel.offset, parcel.importer, parcel.link, parcel.number, parcel.slot,
+            parcel.serial)
 
 
 def pack_memo(uint32_t kind, uint64_t link, uint64_t size=0, uint32_t number=0):
@@ -124,7 +125,7 @@ def unpack_memo(bytes data not None):
 
 # ---- the owner's side, and the borrower's ----
 
-cdef class Lender:
+cdef class ExportLink:
     """The owner's side of a link to another process: which slots of the ledger are free, which memories went there.
 
     A subclass has is_dead(), and prepare(memory): what is to be done before a loan; whether that one is possible now.
@@ -152,7 +153,7 @@ cdef class Lender:
     def is_dead(self):
         return False
 
-    cdef Loan lend(self, Memory memory, bint only_read, uint64_t desk):
+    cdef Loan lend(self, Memory memory, bint only_read, uint64_t importer):
         """None: the other process must look first."""
         cdef Loan loan
         known = self.numbers.get(<size_t><PyObject *>memory)
@@ -170,32 +171,34 @@ cdef class Lender:
         loan.slot = self.slots.pop()
         loan.serial = self.serial
         loan.only_read = only_read
-        fs_ledger_send(self.ledger.at(loan.slot), loan.slot, loan.serial, <uint32_t>(desk & ((1 << CONNECTION_BITS) - 1)))
+        fs_ledger_send(self.ledger.at(loan.slot), loan.slot, loan.serial,
+                       <uint32_t>(importer & ((1 << CONNECTION_BITS) - 1)))
         return loan
 
     def free(self, Loan loan not None):
         """The loan is settled."""
         self.slots.append(loan.slot)
 
-    def hand_over(self, sock, carrier not None, uint64_t desk, Lendable buffer not None, uint64_t offset,
+    def hand_over(self, sock, carrier not None, uint64_t importer, Lendable buffer not None, uint64_t offset,
                   uint64_t nbytes, bint lend):
-        """Announces the region to that desk over the socket; whether it did. Raises what sock.sendall() raises: then
-        nothing was lent."""
+        """Announces the region to that importer over the socket; whether it did. Raises what sock.sendall() raises:
+        then nothing was lent."""
         cdef Loan loan
         cdef fs_parcel parcel
         cdef unsigned char bytes_[FS_PARCEL_BYTES]
         with buffer._lock:
-            loan = self.lend(buffer.memory, lend, desk)
+            loan = self.lend(buffer.memory, lend, importer)
         if loan is None:
             return False
         # behind that: whoever closed the connection before has not seen the loan
-        if carrier.other_desk() != desk:
+        if carrier.other_importer() != importer:
             loan.cancel()
             with buffer._lock:
                 self.free(loan)
             return False
         parcel.kind = FS_PARCEL_LEND if lend else FS_PARCEL_HAND
-        parcel.length, parcel.offset, parcel.desk, parcel.link = nbytes, buffer.offset + offset, desk, self.number
+        parcel.length, parcel.offset, parcel.link = nbytes, buffer.offset + offset, self.number
+        parcel.importer = importer
         parcel.number, parcel.slot, parcel.serial = loan.number, loan.slot, loan.serial
         fs_parcel_put(bytes_, &parcel)
         buffer._loans.append(loan)
@@ -210,7 +213,7 @@ cdef class Lender:
 @cython.final
 cdef class Loan:
     """A buffer that another process has, or will have. memory: stays until the loan is settled."""
-    cdef readonly Lender link
+    cdef readonly ExportLink link
     cdef readonly Memory memory
     cdef readonly uint32_t number, slot
     cdef readonly uint64_t serial
@@ -234,7 +237,7 @@ cdef class Loan:
         return fs_ledger_cancel(self.link.ledger.at(self.slot), self.slot, self.serial) != 0
 
 
-cdef class Creditor:
+cdef class ImportLink:
     """The borrower's side of a link: another process's ledger, None before its hello, and its memories by number."""
     cdef public Ledger ledger
     cdef readonly dict memories
@@ -246,7 +249,7 @@ cdef class Creditor:
 @cython.final
 cdef class Borrowed:
     """What this process has of another one's."""
-    cdef readonly Creditor owner
+    cdef readonly ImportLink owner
     cdef readonly bint only_read
     cdef uint32_t slot
     cdef uint64_t serial
@@ -331,19 +334,19 @@ cdef class Lendable(Exporter):
             self._came_home()
 
 
-def borrow(kind, bytes data not None, uint64_t desk, dict owners not None, most):
+def borrow(kind, bytes data not None, uint64_t importer, dict owners not None, most):
     """A buffer of that class, a Lendable, which the bytes announce; taken from its owner with that. most: bytes of it.
 
-    None where it is to be copied, where desk or owner do not know it, and where it was taken back.
+    None where it is to be copied, where importer or owner do not know it, and where it was taken back.
     """
     cdef fs_parcel parcel
     cdef Lendable buffer
     cdef Borrowed borrowed
-    cdef Creditor owner
+    cdef ImportLink owner
     cdef Memory memory
     if len(data) != FS_PARCEL_BYTES or fs_parcel_take(<const unsigned char *>PyBytes_AS_STRING(data), &parcel) != NULL:
         return None
-    if parcel.kind == FS_PARCEL_COPY or parcel.desk >> CONNECTION_BITS != desk or parcel.length > most:
+    if parcel.kind == FS_PARCEL_COPY or parcel.importer >> CONNECTION_BITS != importer or parcel.length > most:
         return None
     owner = owners.get(parcel.link)
     if owner is None or owner.ledger is None:
