@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from . import core
 from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, ONLY_BY_NAME, Settings, settings
 from .shm import ShmTransport
-from .system.genuine import genuine
+from .system.originals import originals
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Refused, Transport
 
@@ -166,7 +166,7 @@ def opener_of(domain: int) -> Transport | None:
 
 def _exists(path: str) -> bool:
     try:
-        genuine.stat(path)
+        originals.stat(path)
     except OSError:
         return False
     return True

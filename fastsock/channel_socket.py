@@ -23,7 +23,7 @@ from .core.binding._table import accepted, connected, is_known, is_new, share_do
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
 from .patching import detached, numbers, release
-from .system.genuine import genuine
+from .system.originals import originals
 from .transport import Reason, Refused
 
 TYPE_CHECKING = False
@@ -150,7 +150,7 @@ class socket(stream_socket.socket):
     def connect(self, address: Any, /) -> None:
         result = self._fast_connect(_Base.connect, address)
         if result:
-            raise BlockingIOError(result, genuine.strerror(result))
+            raise BlockingIOError(result, originals.strerror(result))
 
     def connect_ex(self, address: Any, /) -> int:
         try:
@@ -198,9 +198,9 @@ class socket(stream_socket.socket):
     def _fast_connect_again(self) -> int:
         """A second connect(). TCP tells the end of a non-blocking connect once. Afterwards it raises EISCONN."""
         if _Base.fileno(self) < 0:
-            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
+            raise OSError(errno.EBADF, originals.strerror(errno.EBADF))
         if not self._fast_in_progress:
-            raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
+            raise OSError(errno.EISCONN, originals.strerror(errno.EISCONN))
         self._fast_in_progress = False
         return 0
 
@@ -244,8 +244,8 @@ class socket(stream_socket.socket):
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         if role == "connect":
             _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
-        genuine.dup2(joined.doorbell, descriptor, genuine.get_inheritable(descriptor))
-        genuine.close(joined.doorbell)
+        originals.dup2(joined.doorbell, descriptor, originals.get_inheritable(descriptor))
+        originals.close(joined.doorbell)
         if held is not None:
             connection.port = ports.HeldPort(held, [descriptor])
         _Base.settimeout(self, timeout)
@@ -354,7 +354,7 @@ class socket(stream_socket.socket):
             else:
                 engine.attach_descriptor(peer, descriptor)
         except BaseException:
-            genuine.close(descriptor)
+            originals.close(descriptor)
             raise
 
     def _fast_given_back(self) -> None:
@@ -445,7 +445,7 @@ class socket(stream_socket.socket):
         channel = self._fast_channel  # once: another thread may close meanwhile
         if channel is not None:
             if how in _HALVES and channel.was_reset():
-                raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
+                raise OSError(errno.ENOTCONN, originals.strerror(errno.ENOTCONN))
             channel.shutdown(how)
             return
         _Stream.shutdown(self, how)
@@ -473,7 +473,7 @@ class socket(stream_socket.socket):
         if connection is None or connection.is_tcp:
             return None
         if _Base.fileno(self) < 0:
-            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
+            raise OSError(errno.EBADF, originals.strerror(errno.EBADF))
         return connection
 
     def getsockname(self) -> Any:
@@ -486,7 +486,7 @@ class socket(stream_socket.socket):
             return _Base.getpeername(self)
         channel = self._fast_channel
         if connection.reset or (channel is not None and channel.is_over()):
-            raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
+            raise OSError(errno.ENOTCONN, originals.strerror(errno.ENOTCONN))
         return connection.peer
 
     def setsockopt(self, level: int, option: int, *value: Any) -> None:

@@ -14,7 +14,7 @@ import _socket
 import errno
 from collections.abc import Mapping
 
-from .system.genuine import genuine
+from .system.originals import originals
 from .transport import Capability, Reason, Transport
 
 AF_SMC = 43
@@ -30,13 +30,13 @@ _STREAM = _socket.SOCK_STREAM | getattr(_socket, "SOCK_CLOEXEC", 0)  # Linux alo
 def _kernel_has(protocol: bytes) -> bool:
     """Whether the kernel has it now. To ask by socket() would wait for a module to be loaded."""
     try:
-        descriptor = genuine.open(_PROTOCOLS, 0)
+        descriptor = originals.open(_PROTOCOLS, 0)
         try:
             told = b""
-            while part := genuine.read(descriptor, 1 << 16):
+            while part := originals.read(descriptor, 1 << 16):
                 told += part
         finally:
-            genuine.close(descriptor)
+            originals.close(descriptor)
     except OSError:
         return False
     return any(line.startswith(protocol + b" ") for line in told.split(b"\n"))
@@ -69,7 +69,7 @@ class _Smc:
         from .system import smc_diag
 
         try:
-            told = smc_diag.look_up(genuine.fstat(descriptor).st_ino)
+            told = smc_diag.look_up(originals.fstat(descriptor).st_ino)
         except OSError as error:
             return True, f"AF_SMC: {error.strerror or error}"
         if told is None or told[0] == smc_diag.INIT:

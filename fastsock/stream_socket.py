@@ -15,7 +15,7 @@ from .connection.standing_in import Plain, pass_for_standard, stand_in
 from .core.binding._calls import SocketCalls
 from .core.binding._table import accepted, begins, is_known, share_doors
 from .patching import detached, guards, numbers
-from .system.genuine import genuine
+from .system.originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class socket(SocketCalls, Plain):
             (engine.attach_memory if in_memory else engine.attach_descriptor)(peer, descriptor)
         except BaseException:
             carriers.forget(descriptor)
-            genuine.close(descriptor)
+            originals.close(descriptor)
             raise
 
     def _fast_given_back(self) -> None:

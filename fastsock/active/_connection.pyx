@@ -40,7 +40,7 @@ from collections import deque
 
 from ..core.binding._carrier import carrier_of
 from ..system.delivering import deliver, deliver_at_exit
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .errors import BadFrame, HandlerRule, LostPeer, NoEntry, NotReady, Returned, reason_text
 
 cdef extern from "active/active.h" nogil:

@@ -6,7 +6,7 @@ import os
 from _thread import allocate_lock
 from typing import Any
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import door
 from ._connection import Connection, Progress
 from .arrivals import Arrivals
@@ -27,7 +27,7 @@ class Bundle(Progress):
         self.lost: list[Connection] = []
         self.returned: list[Any] = []
         self.endpoints: list[Endpoint] = []
-        self.bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.bell = originals.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.brought: list[Connection] = []
         self._lock = allocate_lock()
         if shared:
@@ -52,7 +52,7 @@ class Bundle(Progress):
         with self._lock:
             if self.bell >= 0:
                 self.brought.append(connection)
-                genuine.eventfd_write(self.bell, 1)
+                originals.eventfd_write(self.bell, 1)
                 return
         connection.bury()  # the bundle was closed meanwhile
 
@@ -62,7 +62,7 @@ class Bundle(Progress):
             if self.bell < 0:
                 return
             try:
-                genuine.read(self.bell, 8)
+                originals.read(self.bell, 8)
             except BlockingIOError:  # somebody else has heard it
                 return
             brought, self.brought = self.brought, []
@@ -139,7 +139,7 @@ class Bundle(Progress):
         with self._lock:
             bell, self.bell = self.bell, -1
             if bell >= 0:
-                genuine.close(bell)
+                originals.close(bell)
 
     def __enter__(self) -> Bundle:
         return self

@@ -18,7 +18,7 @@ from .. import socket as fast
 from ..connection import carriers
 from ..meeting import user_names
 from ..system import proof
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.starting import start_thread
 from ..system.user_key import key_of
 from .errors import Refused
@@ -117,7 +117,7 @@ class Door:
             host = self._wanted[0]
             family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
             self._listener = fast.create_server(self._wanted, family=family, backlog=128)
-            self._bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._bell = originals.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             if not start_thread(self._serve, name="fastsock.active"):
                 self._stop_listening()
                 raise Refused("nobody can find endpoints here: this process can start no more threads")
@@ -125,27 +125,27 @@ class Door:
     def _stop_listening(self) -> None:
         self._listener.close()
         self._listener = None
-        genuine.close(self._bell)
+        originals.close(self._bell)
         self._bell = -1
 
     def _ring(self) -> None:
         with self._lock:
             if self._bell >= 0:
-                genuine.eventfd_write(self._bell, 1)
+                originals.eventfd_write(self._bell, 1)
 
     def _serve(self) -> None:
         host, port = self._listener.getsockname()[:2]
         told = f"{_REACHED_AT.get(host, host)} {port}"
         while True:
-            poller = genuine.poll()
+            poller = originals.poll()
             with self._lock:
                 for listener, gone in self._leaving:
-                    genuine.close(listener)
+                    originals.close(listener)
                     gone.set()
                 self._leaving.clear()
                 if self._closed and not self._names:
                     self._listener.close()
-                    genuine.close(self._bell)
+                    originals.close(self._bell)
                     self._bell = -1
                     return
                 names = [listener for _, listener in self._names.values()]
@@ -153,7 +153,7 @@ class Door:
                     poller.register(number, select.POLLIN)
             ready = {number for number, _ in poller.poll()}
             if self._bell in ready:
-                genuine.read(self._bell, 8)
+                originals.read(self._bell, 8)
                 continue  # the names may be others now
             with self._lock:
                 for _, listener in self._names.values():
@@ -240,7 +240,7 @@ def connect(address: tuple[str, int], wanted: Wanted, key: bytes, until: float) 
 
 
 def _left(until: float) -> float:
-    return max(until - genuine.monotonic(), 0.001)
+    return max(until - originals.monotonic(), 0.001)
 
 
 def _why(error: OSError, late: str) -> str:

@@ -6,7 +6,7 @@ from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.proof import HelloError
 from . import door
 from ._connection import MOST_CREDITS, Connection, Requests, returned
@@ -115,7 +115,7 @@ class Endpoint(Requests):
         timeout: seconds for all of it. Raises Refused where nobody has registered the name, its tag is another, or the
         keys differ; TimeoutError; OSError."""
         machine, text = name if isinstance(name, tuple) else ("", name)
-        until = genuine.monotonic() + timeout
+        until = originals.monotonic() + timeout
         address = _address(machine) if machine else door.find(text, timeout)
         wanted = Wanted(text, tag, self.most_bulk)
         sock, terms = door.connect(address, wanted, self.bundle.door.key, until)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.proof import (
     DIGEST_BYTES,
     MAGIC_BYTES,
@@ -79,7 +79,7 @@ class Connector(Connecting):
             TAKES_MEMORY if takes_memory else 0,
             wanted.tag,
             wanted.most_bulk,
-            genuine.urandom(NONCE_BYTES),
+            originals.urandom(NONCE_BYTES),
         )
         super().__init__(_PROTOCOL, _key(key), hello)
 
@@ -107,7 +107,7 @@ class Acceptor(Accepting):
         version = _HELLO.unpack(hello)[1]
         if version != VERSION:
             raise self._refused(f"version {VERSION} is spoken here", f"it speaks version {version}")
-        return _CHALLENGE.pack(_PROTOCOL.challenge, genuine.urandom(NONCE_BYTES))
+        return _CHALLENGE.pack(_PROTOCOL.challenge, originals.urandom(NONCE_BYTES))
 
     def _welcome(self) -> bytes:
         _, _, name, flags, tag, most_bulk, _ = _HELLO.unpack(self._transcript[: _HELLO.size])

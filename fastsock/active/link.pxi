@@ -56,7 +56,7 @@ cdef class Link:
                 return result
             if last_error == EAGAIN or last_error == EINTR or last_error == ENOBUFS:
                 return 0
-            self.lose(OSError(last_error, genuine.strerror(last_error)))
+            self.lose(OSError(last_error, originals.strerror(last_error)))
             return -1
         try:
             return carrier_put(self.carrier, parts, PATIENCE if patient else 0)
@@ -72,7 +72,7 @@ cdef class Link:
             if result < 0 and (last_error == EAGAIN or last_error == EINTR):
                 return 0
             if result < 0:
-                self.lose(OSError(last_error, genuine.strerror(last_error)))
+                self.lose(OSError(last_error, originals.strerror(last_error)))
                 return -1
         else:
             try:

@@ -155,12 +155,12 @@ cdef class Outgoing(Link):
 
     cdef int finish_sending(self) except -1:
         """This end closes: replies that did not go yet have a moment. Nothing goes after it."""
-        cdef double until = genuine.monotonic() + LAST
+        cdef double until = originals.monotonic() + LAST
         if self.done_count:
             self.put_dones()
-        while self.queued and self.lost is None and genuine.monotonic() < until:
+        while self.queued and self.lost is None and originals.monotonic() < until:
             if not self.flush(True):
-                genuine.sleep(1e-3)
+                originals.sleep(1e-3)
         if self.lost is None:
             self.lost = LostPeer(f"{self.peer}: this end closed the connection")
         for _, transfer in self.queue:

@@ -58,7 +58,7 @@ cdef class Progress:
         if handled or left == 0:
             return handled
         if left > 0:
-            deadline = genuine.monotonic() + left
+            deadline = originals.monotonic() + left
         while True:
             handled = self.wait_once(left)
             if self.lost or self.returned:
@@ -66,7 +66,7 @@ cdef class Progress:
             if handled:
                 return handled
             if left >= 0:
-                left = deadline - genuine.monotonic()
+                left = deadline - originals.monotonic()
                 if left <= 0:
                     return 0
 
@@ -81,14 +81,14 @@ cdef class Progress:
             before = turn.seen.get(me, 0)
             handled = self.look_at_all(left == 0)
             if left > 0:
-                deadline = genuine.monotonic() + left
+                deadline = originals.monotonic() + left
             while True:
                 if self.lost or self.returned:
                     handled += self.tell()
                 if handled or left == 0 or turn.ran != before:
                     return handled
                 if left > 0:
-                    left = deadline - genuine.monotonic()
+                    left = deadline - originals.monotonic()
                     if left <= 0:
                         return 0
                 if turn.leading:
@@ -288,7 +288,7 @@ cdef class Progress:
         """Waits, without running a handler, until a message has come (NOT_EMPTY) or a request can be sent (CAN_SEND).
 
         Returns those of the asked events that are so, 0 after `timeout` seconds."""
-        cdef double deadline = 0 if timeout is None else genuine.monotonic() + timeout
+        cdef double deadline = 0 if timeout is None else originals.monotonic() + timeout
         cdef double left = -1
         cdef int found
         if am_handling:
@@ -297,7 +297,7 @@ cdef class Progress:
         try:
             while True:
                 if timeout is not None:
-                    left = max(deadline - genuine.monotonic(), 0.0)
+                    left = max(deadline - originals.monotonic(), 0.0)
                 found = self.ready(events, left)
                 if found or left == 0:
                     return found

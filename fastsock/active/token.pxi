@@ -127,10 +127,10 @@ cdef class Transfer:
 
     def wait(self, timeout=None):
         """Polls until the data may change again. Raises LostPeer, TimeoutError."""
-        cdef double deadline = 0 if timeout is None else genuine.monotonic() + timeout
+        cdef double deadline = 0 if timeout is None else originals.monotonic() + timeout
         while not self.sent:
             if self.failure is not None:
                 raise self.failure
-            if timeout is not None and genuine.monotonic() >= deadline:
+            if timeout is not None and originals.monotonic() >= deadline:
                 raise TimeoutError("the bulk is not sent yet")
-            self.endpoint.bundle.poll(None if timeout is None else max(deadline - genuine.monotonic(), 0.0))
+            self.endpoint.bundle.poll(None if timeout is None else max(deadline - originals.monotonic(), 0.0))

@@ -77,5 +77,5 @@ cdef class Turn:
             self.waiting.pop().release()
         if self.leading:
             atomic_store(&self.news, 1)
-            genuine.eventfd_write(bell, 1)
+            originals.eventfd_write(bell, 1)
         return 0

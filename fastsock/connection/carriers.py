@@ -13,7 +13,7 @@ import weakref
 
 from .. import chain
 from ..config import in_force
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..transport import Reason, Refused
 from . import foreign, watchers
 
@@ -113,7 +113,7 @@ class Seen:
     def __init__(self, found: dict[str, Any], state: str) -> None:
         self.found = found
         self.state = state
-        self.pid = genuine.getpid()
+        self.pid = originals.getpid()
 
     @property
     def transport(self) -> str:

@@ -13,7 +13,7 @@ import errno
 import stat
 
 from ..meeting import waiting
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import tcp_options
 
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ def recvmsg_into(sock: Any, buffers: Any, ancbufsize: int = 0, flags: int = 0, /
 
 def _check_sending(flags: int) -> None:
     if flags & _FAST_OPEN:
-        raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
+        raise OSError(errno.EISCONN, originals.strerror(errno.EISCONN))
 
 
 def _throws_away(sock: Any, flags: int) -> bool:
@@ -140,9 +140,9 @@ def _throws_away(sock: Any, flags: int) -> bool:
     if flags & _socket.MSG_ERRQUEUE:  # the queue is always empty, so a socket with a timeout waits in vain
         timeout = _Base.gettimeout(sock)
         if timeout:
-            genuine.sleep(timeout)
+            originals.sleep(timeout)
             raise TimeoutError("timed out")
-        raise BlockingIOError(errno.EAGAIN, genuine.strerror(errno.EAGAIN))
+        raise BlockingIOError(errno.EAGAIN, originals.strerror(errno.EAGAIN))
     return not flags & _socket.MSG_OOB
 
 
@@ -160,6 +160,6 @@ def _forgives(sock: Any, length: int) -> bool:
 def has_positions(file: Any) -> bool:
     """Whether it is a regular file, so that the kernel could send it by itself."""
     try:
-        return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
+        return stat.S_ISREG(originals.fstat(file.fileno()).st_mode)
     except (AttributeError, OSError):  # io.UnsupportedOperation is an OSError
         return False

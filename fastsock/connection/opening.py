@@ -6,7 +6,7 @@ import _socket
 import contextlib
 
 from .. import chain
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..transport import Reason
 from . import registry, tcp_options
 
@@ -81,7 +81,7 @@ def _re_point(sock: Any, stream: int, bound: Any) -> None:
             finally:
                 _Base.setsockopt(sock, *_REUSE, reuse)
             made.setsockopt(*_REUSE, reuse)
-        genuine.dup2(made.fileno(), descriptor, genuine.get_inheritable(descriptor))
+        originals.dup2(made.fileno(), descriptor, originals.get_inheritable(descriptor))
     finally:
         made.close()
     _Base.settimeout(sock, timeout)

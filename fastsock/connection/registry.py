@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from ..config import settings
 from ..system.forkable import in_forked_child
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..transport import Reason
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ class Connection:
         self.proto = proto
         self.local = local
         self.peer = peer
-        self.pid = genuine.getpid()
+        self.pid = originals.getpid()
 
     def sockets(self) -> list[Any]:
         """The socket objects that use the connection: duplicates share it."""
@@ -82,7 +82,7 @@ _closed: deque[Connection] = deque(maxlen=KEPT_CLOSED)
 _totals: dict[str, int] = {}
 
 # Native code counts connections that stay on TCP by itself. The code here counts the others, under this lock.
-_lock = genuine.RLock()
+_lock = originals.RLock()
 
 
 def kernel_counts(sock: Any) -> dict[str, int]:
@@ -168,7 +168,7 @@ def _keep_counts(connection: Connection) -> None:
 
 def _count_as_tcp(connection: Connection, path: str) -> None:
     """The connection counts for TCP, not for `path` any more. A forked child does not count what its parent opened."""
-    if connection.pid == genuine.getpid():
+    if connection.pid == originals.getpid():
         with _lock:
             _totals[path] -= 1
             _totals["tcp"] = _totals.get("tcp", 0) + 1
@@ -232,7 +232,7 @@ def left_open(connection: Connection) -> None:
 
 def _forked() -> None:
     global _lock
-    _lock = genuine.RLock()
+    _lock = originals.RLock()
     _closed.clear()
     _totals.clear()
 

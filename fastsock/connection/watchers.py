@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import foreign
 
 try:
@@ -55,7 +55,7 @@ def asked(descriptor: int, frame: FrameType) -> None:
 
 
 def _guard() -> None:
-    native.guard_notes(genuine.RLock())
+    native.guard_notes(originals.RLock())
 
 
 if native is not None:

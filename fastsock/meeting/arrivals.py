@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import select
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import unix_calls, user_names
 
 LOOK_AGAIN = 1.0  # seconds between two looks
@@ -54,14 +54,14 @@ class Room:
     def wait(self, seconds: float, stop: int) -> None:
         """Until something may have come, and no longer than so many seconds. stop: a descriptor that ends it too."""
         inside = [*self._streams, *([self._listener] if self._listener >= 0 else ())]
-        poll = genuine.poll()
+        poll = originals.poll()
         for descriptor in (*inside, stop):
             poll.register(descriptor, _READABLE)
         came = poll.poll(min(seconds, LOOK_AGAIN if inside else _WITHOUT_A_ROOM) * 1000)
         for descriptor, _ in came:
             if descriptor in self._streams:  # its other end left
                 self._streams.remove(descriptor)
-                genuine.close(descriptor)
+                originals.close(descriptor)
             elif descriptor == self._listener:
                 self._accept()
 
@@ -77,7 +77,7 @@ class Room:
     def leave(self) -> None:
         """Ends the wait of all others too, if this one opened the room. Idempotent."""
         for descriptor in (*self._streams, *([self._listener] if self._listener >= 0 else ())):
-            genuine.close(descriptor)
+            originals.close(descriptor)
         self._listener, self._streams = -1, []
 
 
@@ -88,4 +88,4 @@ def ring(service: str, name: str) -> None:
     except OSError:  # it is full of those who ring or wait: the opener hears of them
         return
     if stream >= 0:
-        genuine.close(stream)
+        originals.close(stream)

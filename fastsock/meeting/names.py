@@ -7,7 +7,7 @@ import contextlib
 import functools
 import itertools
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .unix_calls import DATAGRAM, UNIX, Raw
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def connection_name(kind: str, source: tuple[str, int], target: tuple[str, int])
 
 def unique(name: bytes) -> bytes:
     """The name, made unique. The addresses can still be read from it."""
-    return b"%s/%d.%d" % (name, genuine.getpid(), next(_numbers))
+    return b"%s/%d.%d" % (name, originals.getpid(), next(_numbers))
 
 
 def _address(key: str, port: str, family: int) -> tuple[Any, ...]:

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from .. import chain
 from ..config import settings
-from ..system.genuine import genuine
 from ..system.hidden import Hidden
+from ..system.originals import originals
 from ..transport import Reason, Refused, Transport
 from . import hello, history, ports, presence, unix_calls
 from .joined import Joined, peer_process
@@ -70,7 +70,7 @@ class NearOffer:
 
     def sent(self) -> None:
         """Begins the bounded time: from now on the accepting end may find the offer."""
-        self._deadline = genuine.monotonic() + bounded_seconds()
+        self._deadline = originals.monotonic() + bounded_seconds()
 
     def held(self) -> Hidden:
         """Gives the holder of the port to the caller. May be called once."""
@@ -97,7 +97,7 @@ class NearOffer:
             joined = self._join(doorbell)
         except BaseException as error:
             if doorbell >= 0:
-                genuine.close(doorbell)
+                originals.close(doorbell)
             if isinstance(error, TimeoutError):
                 history.lapsed(self._where)
                 raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
@@ -111,7 +111,7 @@ class NearOffer:
 
     def _accept(self) -> int:
         if not self._listener.is_ours():
-            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
+            raise OSError(errno.EBADF, originals.strerror(errno.EBADF))
         return unix_calls.accept(self._listener.number)
 
     def _join(self, doorbell: int) -> Joined:
@@ -135,7 +135,7 @@ class NearOffer:
                     borrowed(doorbell, lambda stream: stream.send(hello.AGAIN, _socket.MSG_NOSIGNAL))
             finally:
                 for each in passed:
-                    genuine.close(each)
+                    originals.close(each)
 
     def _heed(self, doorbell: int, data: bytes, passed: list[int], pid: int) -> tuple[Transport, Channel]:
         number, own = hello.unpack(data)
@@ -198,7 +198,7 @@ def claim(source: Any, local: Any) -> Joined | None:
         return _met_at(doorbell, source, paths) if doorbell >= 0 else None
     except BaseException as error:
         if doorbell >= 0:
-            genuine.close(doorbell)
+            originals.close(doorbell)
         if isinstance(error, OSError):
             raise Refused.by(error) from error
         raise
@@ -228,7 +228,7 @@ def _offer_path(path: Transport, doorbell: Any, peer: str, pid: int) -> Channel:
     assert channel is not None
     token = -1
     try:
-        token = genuine.eventfd(1, _TOKEN_FLAGS)
+        token = originals.eventfd(1, _TOKEN_FLAGS)
         hello.send(doorbell, hello.pack(path.number, number), (token, *passed))
         try:
             if _await_answer(doorbell, bounded_seconds()) == hello.AGAIN:
@@ -242,7 +242,7 @@ def _offer_path(path: Transport, doorbell: Any, peer: str, pid: int) -> Channel:
     finally:
         for descriptor in (token, *passed):
             if descriptor >= 0:
-                genuine.close(descriptor)
+                originals.close(descriptor)
 
 
 def _await_answer(doorbell: Any, seconds: float) -> bytes:
@@ -250,7 +250,7 @@ def _await_answer(doorbell: Any, seconds: float) -> bytes:
 
     Raises TimeoutError after so long, and ConnectionError if the other end hung up.
     """
-    deadline = genuine.monotonic() + seconds
+    deadline = originals.monotonic() + seconds
     byte: bytes = soon(lambda: doorbell.recv(1), deadline, doorbell.fileno())
     if not byte:
         raise ConnectionError("the other end hung up")

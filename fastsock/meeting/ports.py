@@ -13,8 +13,8 @@ import os
 from resource import RLIM_INFINITY, RLIMIT_NOFILE
 
 from .. import core
-from ..system.genuine import genuine
 from ..system.hidden import Hidden, file_of, is_file
+from ..system.originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def hold(sock: Any) -> Hidden:
 
 
 def _hold(sock: Any) -> Hidden:
-    most = genuine.getrlimit(RLIMIT_NOFILE)[0]
+    most = originals.getrlimit(RLIMIT_NOFILE)[0]
     first = _HOLDS_FROM if most == RLIM_INFINITY else min(most // 4 * 3, _HOLDS_FROM)
-    return Hidden(genuine.fcntl(_Base.fileno(sock), genuine.F_DUPFD_CLOEXEC, first))
+    return Hidden(originals.fcntl(_Base.fileno(sock), originals.F_DUPFD_CLOEXEC, first))
 
 
 class HeldPort:
@@ -166,9 +166,9 @@ def _oldest() -> list[tuple[int, int]]:
 
 def _forked() -> None:
     global _lock
-    _lock = genuine.RLock()
+    _lock = originals.RLock()
 
 
 _held: dict[tuple[int, int], HeldPort] = {}  # by the device and inode of the descriptor that carries the bytes
-_lock = genuine.RLock()
+_lock = originals.RLock()
 os.register_at_fork(after_in_child=_forked)

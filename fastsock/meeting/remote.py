@@ -10,7 +10,7 @@ import _socket
 
 from .. import chain, core
 from ..config import settings
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..transport import Reason, Refused, Transport
 from . import history, ports
 from .joined import Joined
@@ -42,12 +42,12 @@ class RemoteOffer:
 
     def await_tcp(self, sock: Any) -> None:
         """A connect that does not block: waits the bounded time for TCP. The other host has just answered."""
-        poller = genuine.poll()
+        poller = originals.poll()
         poller.register(_Base.fileno(sock), POLLOUT)
         poller.poll(bounded_seconds() * 1e3)
 
     def sent(self) -> None:
-        self._deadline = genuine.monotonic() + bounded_seconds()
+        self._deadline = originals.monotonic() + bounded_seconds()
 
     def held(self) -> None:
         """TCP's own descriptor holds the port."""
@@ -68,7 +68,7 @@ class RemoteOffer:
         if packed(local[0]) != packed(self._source[0]):  # the other end looks for another one
             span.withdraw()
             raise Refused(Reason.NO_RDMA_ROUTE, f"connected from {local[0]}, not {self._source[0]}")
-        left = self._deadline - genuine.monotonic()
+        left = self._deadline - originals.monotonic()
         if not span.accepted(max(left, 0.0)) and span.withdraw(_WORD_SECONDS):
             history.lapsed(self._where)
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER, "the other host's program did not accept in time")
@@ -89,7 +89,7 @@ def _opened(path: Transport, span: Span, descriptor: int, source: Any, target: A
     except OSError:
         for each in (*pair, tcp):
             if each >= 0:
-                genuine.close(each)
+                originals.close(each)
         raise
     return Joined(path, channel, doorbell)
 

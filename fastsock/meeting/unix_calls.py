@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 
 from .. import core
-from ..system.genuine import genuine
+from ..system.originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _is_own_user(user: int) -> bool:
     In a user namespace all users without a number there get one number, the overflow number. This process's user may be
     one of them. So that number proves nothing, unless all users have numbers.
     """
-    return user == genuine.geteuid() and (user != _overflow_user() or _all_users_have_numbers())
+    return user == originals.geteuid() and (user != _overflow_user() or _all_users_have_numbers())
 
 
 def _overflow_user() -> int:
@@ -114,11 +114,11 @@ def _all_users_have_numbers() -> bool:
 
 
 def _content(path: str) -> bytes:
-    file = genuine.open(path, _READ_ONLY)
+    file = originals.open(path, _READ_ONLY)
     try:
-        return genuine.read(file, 4096)
+        return originals.read(file, 4096)
     finally:
-        genuine.close(file)
+        originals.close(file)
 
 
 accept: Callable[[int], int] = core.abstract_accept if core.available else _accept

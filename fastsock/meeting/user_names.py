@@ -10,7 +10,7 @@ from __future__ import annotations
 import _socket
 import struct
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import unix_calls
 
 ANSWER_BYTES = 64
@@ -43,7 +43,7 @@ def check(name: str) -> str:
 
 def unix_name(service: str, name: str) -> bytes:
     """The abstract UNIX name of this user."""
-    return f"\0fastsock/{service}/{genuine.geteuid()}/{name}".encode()
+    return f"\0fastsock/{service}/{originals.geteuid()}/{name}".encode()
 
 
 def listen(service: str, name: str) -> int:
@@ -78,7 +78,7 @@ def answer(listener: int, text: str) -> None:
 
 def ask(service: str, name: str, within: float = ANSWERS_WITHIN) -> str:
     """The text that is told at the name. Raises Unknown, Silent after `within` seconds, NotOwn."""
-    until = genuine.monotonic() + within
+    until = originals.monotonic() + within
     stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
         process, user = 0, -1
@@ -90,7 +90,7 @@ def ask(service: str, name: str, within: float = ANSWERS_WITHIN) -> str:
                 raise NotOwn(f"{name!r} is in the hands of process {process} of user {user}: it is not asked")
             text = b""
             while len(text) < ANSWER_BYTES:
-                stream.settimeout(max(until - genuine.monotonic(), 0.001))
+                stream.settimeout(max(until - originals.monotonic(), 0.001))
                 part = stream.recv(ANSWER_BYTES - len(text))
                 if not part:
                     raise Unknown(f"process {process}, which has the name {name!r}, closed without an answer")
@@ -124,7 +124,7 @@ def names_here(service: str) -> list[str]:
     """The names of this user on this host."""
     prefix = unix_name(service, "")[1:].decode()
     found = set()
-    with genuine.open_file("/proc/net/unix") as file:
+    with originals.open_file("/proc/net/unix") as file:
         for line in file:
             path = line.rstrip("\n").split(" ", 7)[-1].lstrip()
             place = path.find("@" + prefix)

@@ -9,7 +9,7 @@ from _thread import _local
 from collections.abc import Callable, Iterator
 
 from ..config import settings
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .unix_calls import UNIX, Raw
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def has_hung_up(stream: Any) -> bool:
     number = Raw.fileno(stream)
     if number < 0:  # another thread has closed it
         return False
-    poller = genuine.poll()
+    poller = originals.poll()
     poller.register(number, POLLRDHUP)
     return bool(poller.poll(0))
 
@@ -52,7 +52,7 @@ def has_hung_up(stream: Any) -> bool:
 def take_token(token: int) -> bool:
     """Takes the token. Returns False if the other end has taken it already."""
     try:
-        genuine.read(token, 8)
+        originals.read(token, 8)
     except BlockingIOError:
         return False
     return True
@@ -78,19 +78,19 @@ def soon(attempt: Any, deadline: float, descriptor: int, stream: int = -1) -> An
     The last attempt is made after the deadline: this thread itself may be late, where others hold the interpreter's
     lock or the processor.
     """
-    now = genuine.monotonic()
+    now = originals.monotonic()
     spin_until = now + _SPIN_SECONDS
     while True:
         try:
             return attempt()
         except BlockingIOError:
             pass
-        began, now = now, genuine.monotonic()
+        began, now = now, originals.monotonic()
         if now < spin_until:
             continue
         if began >= deadline:
             raise TimeoutError
-        poller = genuine.poll()
+        poller = originals.poll()
         poller.register(descriptor, POLLIN)
         if stream >= 0:
             poller.register(stream, POLLRDHUP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .constants import ERR_ARG, MAX_PROCESSOR_NAME, SUBVERSION, VERSION
 from .exceptions import Exception
 from .info import Info
@@ -39,10 +39,10 @@ def get_vendor() -> tuple[str, tuple[int, int, int]]:
 
 def Get_processor_name() -> str:
     """Return the name of the host."""
-    return genuine.uname().nodename[:MAX_PROCESSOR_NAME]
+    return originals.uname().nodename[:MAX_PROCESSOR_NAME]
 
 
-Wtime = genuine.monotonic
+Wtime = originals.monotonic
 """An elapsed time on this host, in seconds; the same clock for all ranks of one host."""
 
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 
 from ..connection import carriers
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import detached
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ known: dict[int, Channel] = {}
 
 _sockets: dict[int, weakref.ref[Any]] = {}
 _first_hooks: list[Callable[[], None]] = []
-_lock = genuine.RLock()
+_lock = originals.RLock()
 
 channel_of = carriers.finder(known)
 """channel_of(descriptor) -> what has the data calls of a fast connection, or None: a look-up in a dictionary and in the
@@ -102,7 +102,7 @@ def forget(descriptor: int) -> None:
         if keeper is None:  # its socket object gets EBADF, as for any closed number
             channel.closed_by_number(sock is not None and sock._fast_resets())
         else:
-            channel.rebind(genuine.dup(descriptor))
+            channel.rebind(originals.dup(descriptor))
             keeper.close()
     else:
         carriers.forget(descriptor)
@@ -135,7 +135,7 @@ def _cookie(sock: Any) -> int:
 
 def _forked() -> None:
     global _lock
-    _lock = genuine.RLock()
+    _lock = originals.RLock()
     for channel in known.values():
         channel.forked()
 

@@ -19,7 +19,7 @@ import sys
 from operator import index
 
 from .. import core
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import detached
 from .patches import in_place_of, is_replacement, wrapping
 
@@ -151,16 +151,16 @@ def _sendfile(original: Callable[..., Any], numbers: Numbers) -> Callable[..., A
 def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, count: int) -> int:
     """sendfile(2) through a connection. It sends up to ``count`` bytes, to the file's end, or until it would block."""
     try:
-        start = genuine.lseek(in_fd, 0, _FROM_HERE) if offset is None else index(offset)
+        start = originals.lseek(in_fd, 0, _FROM_HERE) if offset is None else index(offset)
     except OSError as error:
         if error.errno == errno.ESPIPE:  # what the kernel says of a source that is no file
-            raise OSError(errno.EINVAL, genuine.strerror(errno.EINVAL)) from None
+            raise OSError(errno.EINVAL, originals.strerror(errno.EINVAL)) from None
         raise
     chunk = memoryview(bytearray(min(count, _SENDFILE_CHUNK)))
     sent = 0
     try:
         while sent < count:
-            size = genuine.preadv(in_fd, [chunk[: count - sent]], start + sent)
+            size = originals.preadv(in_fd, [chunk[: count - sent]], start + sent)
             if size == 0:
                 break
             done = 0
@@ -174,7 +174,7 @@ def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, cou
         # What went out counts; the next call meets the same error.
     finally:
         if offset is None:
-            genuine.lseek(in_fd, start + sent, _FROM_START)
+            originals.lseek(in_fd, start + sent, _FROM_START)
     return sent
 
 
@@ -325,13 +325,13 @@ def _forgetter(numbers: Numbers) -> Callable[[Any], None]:
 
 def _flags(fd: int) -> int:
     """A raw call blocks if the descriptor does, whatever timeout the socket object has."""
-    return 0 if genuine.get_blocking(fd) else _DONT_WAIT
+    return 0 if originals.get_blocking(fd) else _DONT_WAIT
 
 
 def _length(value: Any) -> int:
     length = index(value)
     if length < 0:
-        raise OSError(errno.EINVAL, genuine.strerror(errno.EINVAL))
+        raise OSError(errno.EINVAL, originals.strerror(errno.EINVAL))
     return length
 
 

@@ -15,7 +15,7 @@ import os
 import socket
 from math import inf
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .patches import in_place_of, is_replacement, wrapping
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ def release_inheritable(numbers: Numbers, below: float = inf) -> None:
         if fd >= below:
             continue
         try:
-            inherited = genuine.get_inheritable(fd)
+            inherited = originals.get_inheritable(fd)
         except OSError:  # closed by somebody else meanwhile: nobody inherits it
             continue
         if inherited:

@@ -8,7 +8,7 @@ import weakref
 from .. import core
 from ..connection import registry, tcp_options
 from ..meeting.names import name_bridge
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..transport import Reason
 from . import numbers
 
@@ -48,7 +48,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
     tcp_options.enlarge_buffer(outer)
     tcp_options.enlarge_buffer(inner)
     name_bridge(outer, sock._fast_connection.local, sock._fast_connection.peer)
-    doorbell = genuine.dup(_Base.fileno(sock))
+    doorbell = originals.dup(_Base.fileno(sock))
     channel = sock._fast_channel
     channels = [holder._fast_channel for holder in holders]
     for each in channels:
@@ -58,7 +58,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
     except OSError as error:  # the connection goes on as it was
         for each in channels:
             each.end_move(None)
-        genuine.close(doorbell)
+        originals.close(doorbell)
         outer.close()
         inner.close()
         path = f"{sock._fast_connection.transport} path to {channel.peer}"
@@ -69,7 +69,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
     for holder, each in zip(holders, channels, strict=True):
         descriptor, timeout = _Base.fileno(holder), _Base.gettimeout(holder)
         numbers.detach(descriptor)
-        core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
+        core.replace_watched(outer.fileno(), descriptor, originals.get_inheritable(descriptor))
         if sock._fast_connection.port is not None:
             sock._fast_connection.port.follow(descriptor)
         holder._fast_unbind()

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import core
 from ..array_format import check_sendable
-from ..system.genuine import genuine
+from ..system.originals import originals
 from . import exporter
 from .errors import ReferencedError, RegistrationError, TypedError
 
@@ -301,7 +301,7 @@ def new_memory(nbytes: int) -> Any:
 
 def _available() -> int:
     """Bytes that programs can still have. What the kernel promises beyond that, it may kill a process for."""
-    with genuine.open_file("/proc/meminfo") as file:
+    with originals.open_file("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10

@@ -16,8 +16,8 @@ import weakref
 
 from .. import core
 from ..system.forkable import new_recursive_lock
-from ..system.genuine import genuine
 from ..system.hidden import Hidden
+from ..system.originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ class Link(_ExportLink):  # type: ignore[misc]
         try:
             sock.connect(NAME.format(importer))
             self.process, user = peer_of(sock)
-            if user != genuine.geteuid():
+            if user != originals.geteuid():
                 raise PermissionError(errno.EPERM, "the importer is another user's")
-            self._process_file = Hidden(genuine.pidfd_open(self.process)) if self.process else None
+            self._process_file = Hidden(originals.pidfd_open(self.process)) if self.process else None
         except BaseException:
             sock.close()
             raise
-        super().__init__(memory, int.from_bytes(genuine.urandom(8), "little"))
+        super().__init__(memory, int.from_bytes(originals.urandom(8), "little"))
         self._sock = sock
         self._file = Hidden(sock.fileno())
         self._next_number = 0
@@ -74,7 +74,7 @@ class Link(_ExportLink):  # type: ignore[misc]
     def is_dead(self) -> bool:
         """Whether that process has ended, or does not take buffers any more."""
         if not self._is_dead:
-            poll = genuine.poll()
+            poll = originals.poll()
             if self._file.is_ours():
                 poll.register(self._file.number, 0)
             if self._process_file is not None and self._process_file.is_ours():

@@ -15,8 +15,8 @@ import struct
 
 from .. import core
 from ..system.forkable import new_recursive_lock
-from ..system.genuine import genuine
 from ..system.hidden import Hidden
+from ..system.originals import originals
 from .errors import BufferFormatError, LostBufferError
 from .exporter import CONNECTION_BITS, MOST_NUMBERS, NAME, SEQUENCED, peer_of
 
@@ -77,7 +77,7 @@ class Owner(_ImportLink):  # type: ignore[misc]
                 self.close()
             finally:
                 for descriptor in passed:
-                    genuine.close(descriptor)
+                    originals.close(descriptor)
         if self._wrong:
             raise BufferFormatError(f"{self._wrong}: close this connection")
         return False
@@ -129,7 +129,7 @@ class Importer:
         self._sock = _socket.socket(_socket.AF_UNIX, SEQUENCED)
         try:
             while True:
-                self.number = int.from_bytes(genuine.urandom(8), "little") >> CONNECTION_BITS or 1
+                self.number = int.from_bytes(originals.urandom(8), "little") >> CONNECTION_BITS or 1
                 try:
                     self._sock.bind(NAME.format(self.number))
                     break
@@ -221,7 +221,7 @@ class Importer:
 
 def _settle(owner: Owner) -> bool:
     """owner.look(), for one that nobody waits for."""
-    if owner.user != genuine.geteuid():
+    if owner.user != originals.geteuid():
         owner.close()
     try:
         return owner.look()

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, I
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ..patching import polling
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .api.interfaces import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
 from .api.interfaces import ONEWAY as IS_ONEWAY
 from .api.introspection import Description
@@ -279,7 +279,7 @@ class Answer(Generic[_Typed]):
         self._reader = reader
         self._method = method
         target = method.target
-        deadline = genuine.monotonic() + target.timeout if target.timeout else FOR_EVER
+        deadline = originals.monotonic() + target.timeout if target.timeout else FOR_EVER
         kind = ONEWAY if method.flags & IS_ONEWAY else CALL
         arguments = tuple(_for_threads(each) for each in arguments)
         if keywords:
@@ -304,7 +304,7 @@ class Answer(Generic[_Typed]):
                 _settle(answered)
             timer = None
             if call.deadline:
-                timer = loop.call_later(max(call.deadline - genuine.monotonic(), 0.0), _settle, answered)
+                timer = loop.call_later(max(call.deadline - originals.monotonic(), 0.0), _settle, answered)
             try:
                 await answered
             except asyncio.CancelledError:

@@ -26,7 +26,7 @@ from itertools import count
 from multiprocessing import managers, process, util
 from typing import Any, ClassVar
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.starting import start_thread
 from .errors import add_remote_traceback
 from .pickled._answering import LOST, serve
@@ -139,7 +139,7 @@ class Server(plain.Server):
         with self.mutex:
             self.incref(c, ident)
             number = next(self._transit_numbers)
-            self._transits[number] = ident, genuine.monotonic() + IN_TRANSIT
+            self._transits[number] = ident, originals.monotonic() + IN_TRANSIT
         return number
 
     def arrived(self, c: Any, number: int) -> None:
@@ -151,7 +151,7 @@ class Server(plain.Server):
 
     def _sweep(self) -> None:
         while not self.stop_event.wait(SWEEP):
-            now = genuine.monotonic()
+            now = originals.monotonic()
             with self.mutex:
                 late = [number for number, (_, until) in self._transits.items() if until < now]
             for number in late:

@@ -1,6 +1,6 @@
 """The system as it is, in a process that belongs to its program and to the program's test tools.
 
-genuine     the system's calls and its clock, also where test tools replaced them
+originals   the system's calls and its clock, also where test tools replaced them
 other_systems  what it takes them from where the system is not Linux
 forkable    locks that a forked child finds free
 hidden      descriptors that the program does not know, and may close

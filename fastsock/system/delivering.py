@@ -20,8 +20,8 @@ import weakref
 from contextlib import contextmanager, suppress
 
 from .forkable import new_recursive_lock
-from .genuine import genuine
 from .hidden import Hidden
+from .originals import originals
 from .starting import start_thread
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def deliver(sock: Any) -> None:
         copy.close()
         return
     with _lock:
-        _leaving[copy] = genuine.monotonic() + LONGEST
+        _leaving[copy] = originals.monotonic() + LONGEST
         starts = not _running
         _running = True
     if starts and not start_thread(_serve, name="fastsock delivering"):
@@ -73,11 +73,11 @@ def deliver(sock: Any) -> None:
 
 def _copy_of(number: int) -> int:
     try:
-        return genuine.fcntl(number, genuine.F_DUPFD_CLOEXEC, FIRST_NUMBER)
+        return originals.fcntl(number, originals.F_DUPFD_CLOEXEC, FIRST_NUMBER)
     except OSError as error:
         if error.errno != errno.EINVAL:  # the process may not open so many
             raise
-        return genuine.fcntl(number, genuine.F_DUPFD_CLOEXEC, 0)
+        return originals.fcntl(number, originals.F_DUPFD_CLOEXEC, 0)
 
 
 @contextmanager
@@ -86,12 +86,12 @@ def _socket_of(number: int) -> Iterator[_socket.socket]:
 
     It has no timeout, whatever the program's default is, and the flags that the number had.
     """
-    flags = genuine.fcntl(number, genuine.F_GETFL)
+    flags = originals.fcntl(number, originals.F_GETFL)
     sock = _socket.socket(fileno=number)
     try:
         if sock.gettimeout() is not None:
             sock.settimeout(None)
-            genuine.fcntl(number, genuine.F_SETFL, flags)
+            originals.fcntl(number, originals.F_SETFL, flags)
         yield sock
     finally:
         sock.detach()
@@ -111,7 +111,7 @@ def _shut(number: int) -> bool:
 
 def _unacknowledged(number: int) -> int:
     """Bytes that the other end's kernel has not acknowledged. Raises OSError."""
-    return int.from_bytes(genuine.ioctl(number, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    return int.from_bytes(originals.ioctl(number, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def _undelivered(number: int) -> int:
@@ -138,7 +138,7 @@ def _is_done(number: int) -> bool:
 
 def _look() -> int:
     """Closes those that are done. Bytes that the others have still to deliver."""
-    now = genuine.monotonic()
+    now = originals.monotonic()
     left = 0
     for copy, until in list(_leaving.items()):
         if not copy.is_ours() or now > until or _is_done(copy.number):
@@ -160,7 +160,7 @@ def _serve() -> None:
                 return
         pause = PAUSE if left != before else min(2 * pause, LONGEST_PAUSE)
         before = left
-        genuine.sleep(pause)
+        originals.sleep(pause)
 
 
 def _left_open() -> int:
@@ -175,9 +175,9 @@ def _left_open() -> int:
 
 def _at_exit() -> None:
     pause, least = PAUSE, sys.maxsize
-    until, last = 0.0, genuine.monotonic() + LONGEST
+    until, last = 0.0, originals.monotonic() + LONGEST
     while True:
-        now = genuine.monotonic()
+        now = originals.monotonic()
         with _lock:
             left = _look() + _left_open()
         if left == 0:
@@ -186,7 +186,7 @@ def _at_exit() -> None:
             least, pause, until = left, PAUSE, now + STANDSTILL
         if now > min(until, last):
             return
-        genuine.sleep(pause)
+        originals.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 

@@ -10,14 +10,14 @@ import stat
 from collections.abc import Callable
 
 from .. import core
-from .genuine import genuine
+from .originals import originals
 
 TYPE_CHECKING = False
 
 
 def _file_of(number: int) -> tuple[int, int, bool]:
     """A file's device and inode, and whether it has a type. A descriptor of a process has none. Raises OSError."""
-    status = genuine.fstat(number)
+    status = originals.fstat(number)
     return status.st_dev, status.st_ino, bool(stat.S_IFMT(status.st_mode))
 
 
@@ -64,7 +64,7 @@ class Hidden:
                 return
             if process not in (self._process, _REAPED):
                 return
-        genuine.close(number)
+        originals.close(number)
 
 
 _REAPED = "-1"
@@ -72,7 +72,7 @@ _REAPED = "-1"
 
 def _process_of(number: int) -> str:
     """The process that a descriptor stands for: up to Linux 6.8 all of these share one inode, with others even."""
-    with genuine.open_file(f"/proc/self/fdinfo/{number}") as file:
+    with originals.open_file(f"/proc/self/fdinfo/{number}") as file:
         return "".join(line[4:].strip() for line in file if line.startswith("Pid:"))
 
 

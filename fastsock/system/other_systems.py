@@ -1,4 +1,4 @@
-"""What `genuine` takes its calls from where the system is not Linux: no connection leaves TCP there.
+"""What `originals` takes its calls from where the system is not Linux: no connection leaves TCP there.
 
 The modules that macOS and Windows have, with a call that raises in place of each one that they lack. So the table of
 calls is one, and nobody who imports fastsock there needs to know which are missing.

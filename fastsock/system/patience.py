@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from .genuine import genuine
+from .originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ LOOK = 0.5  # seconds
 
 def wait_for(wait: Callable[[float | None], object], seconds: float | None = None) -> bool:
     """Calls wait(seconds) until it returns true. False: it did not in time. Raises what a signal handler raises."""
-    until = None if seconds is None else genuine.monotonic() + seconds
+    until = None if seconds is None else originals.monotonic() + seconds
     looks = threading.get_ident() == threading.main_thread().ident
     while True:
-        left = None if until is None else max(until - genuine.monotonic(), 0.0)
+        left = None if until is None else max(until - originals.monotonic(), 0.0)
         step = left if not looks else LOOK if left is None else min(left, LOOK)
         if wait(step):
             return True
-        if until is not None and genuine.monotonic() >= until:
+        if until is not None and originals.monotonic() >= until:
             return False
 
 

@@ -31,7 +31,7 @@ try:
 except ImportError:
     same = _eq
 
-from .genuine import genuine
+from .originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class HelloError(ConnectionError):
 
 def new_secret() -> bytes:
     """A fresh secret."""
-    return genuine.urandom(SECRET_BYTES)
+    return originals.urandom(SECRET_BYTES)
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
@@ -257,7 +257,7 @@ def drive(sock: Any, end: End, output: bytes, timeout: float) -> None:
     Raises HelloError, TimeoutError after `timeout` seconds, and what the socket raises.
     """
     before = sock.gettimeout()
-    deadline = genuine.monotonic() + timeout
+    deadline = originals.monotonic() + timeout
     try:
         while True:
             if output:
@@ -281,7 +281,7 @@ def drive(sock: Any, end: End, output: bytes, timeout: float) -> None:
 
 
 def _left(deadline: float) -> float:
-    left = deadline - genuine.monotonic()
+    left = deadline - originals.monotonic()
     if left <= 0:
         raise TimeoutError("the hello took too long")
     return left

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from stat import S_ISREG
 
-from .genuine import genuine
+from .originals import originals
 from .proof import new_secret
 
 VARIABLE = "FASTSOCK_RMI_KEY"
@@ -69,16 +69,16 @@ def _of_file(path: str) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    number = genuine.open(path, _READ_ONLY)
+    number = originals.open(path, _READ_ONLY)
     try:
-        found = genuine.fstat(number)
-        if found.st_uid != genuine.geteuid():
+        found = originals.fstat(number)
+        if found.st_uid != originals.geteuid():
             raise KeyRefused(f"the key in {path} belongs to user {found.st_uid}: it is not used")
         if not S_ISREG(found.st_mode) or found.st_mode & 0o077:
             raise KeyRefused(f"others may read or write the key in {path}: it is not used; remove it, or chmod 600 it")
-        key: bytes = genuine.read(number, _LONGEST)
+        key: bytes = originals.read(number, _LONGEST)
     finally:
-        genuine.close(number)
+        originals.close(number)
     key = key.strip()
     if len(key) < SHORTEST:
         raise KeyRefused(f"the key in {path} has {len(key)} bytes: {SHORTEST} is the least; remove the file")
@@ -88,13 +88,13 @@ def _read(path: str) -> bytes:
 def _make(path: str) -> None:
     """Whoever comes first gives the file its name, complete; the others read it."""
     _makedirs(_dirname(path), mode=0o700, exist_ok=True)
-    own = f"{path}.{genuine.getpid()}.{new_secret()[:8].hex()}"
-    number = genuine.open(own, _NEW, 0o600)
+    own = f"{path}.{originals.getpid()}.{new_secret()[:8].hex()}"
+    number = originals.open(own, _NEW, 0o600)
     try:
         try:
-            genuine.write(number, new_secret().hex().encode() + b"\n")
+            originals.write(number, new_secret().hex().encode() + b"\n")
         finally:
-            genuine.close(number)
+            originals.close(number)
         try:
             _link(own, path)
         except FileExistsError:

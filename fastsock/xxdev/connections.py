@@ -26,7 +26,7 @@ from _queue import SimpleQueue
 from collections import OrderedDict
 
 from ..system.forkable import new_lock
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.starting import start_thread, start_without_signals
 from . import hello
 from .errors import XxdevError
@@ -73,8 +73,8 @@ class Connections(abc.ABC):
         self._waiting: dict[int, list[Any]] = {}  # connections of those who gave way to an attempt of this rank
         self._wanted: SimpleQueue[int | None] = SimpleQueue()  # peers; None: no more
         self._closing = False
-        self._wake = genuine.eventfd(0, _WAKE_FLAGS)
-        self._end_of_wake = weakref.finalize(self, genuine.close, self._wake)  # close() still has the number
+        self._wake = originals.eventfd(0, _WAKE_FLAGS)
+        self._end_of_wake = weakref.finalize(self, originals.close, self._wake)  # close() still has the number
         self._end_of_wake.atexit = False
         self._listener: Any = None
         self._acceptor: threading.Thread | None = None
@@ -143,7 +143,7 @@ class Connections(abc.ABC):
                 *self._outgoing,
                 *(sock for all_ in self._waiting.values() for sock in all_),
             ]
-        genuine.eventfd_write(self._wake, 1)
+        originals.eventfd_write(self._wake, 1)
         self._wanted.put(None)
         for sock in half_made:
             _hang_up(sock)
@@ -275,7 +275,7 @@ class Connections(abc.ABC):
     # ---- accepting ----
 
     def _accept(self) -> None:
-        poller = genuine.poll()
+        poller = originals.poll()
         poller.register(self._listener, _POLLIN)
         poller.register(self._wake, _POLLIN)
         while not self._closing:
@@ -298,7 +298,7 @@ class Connections(abc.ABC):
         if number not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             return False
         if not self._drop_oldest():
-            poller = genuine.poll()
+            poller = originals.poll()
             poller.register(self._wake, _POLLIN)
             poller.poll(100)
         return True

@@ -17,7 +17,7 @@ from __future__ import annotations
 import select
 
 from ..connection import carriers
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.proof import HelloError
 
 TYPE_CHECKING = False
@@ -72,14 +72,14 @@ def _hear(sock: Any) -> bool:
 
 
 def _look_for_other(sock: Any) -> bool:
-    poller = genuine.poll()
+    poller = originals.poll()
     poller.register(carriers.own_number(sock), _POLLIN)
-    until = genuine.monotonic() + _LONGEST
+    until = originals.monotonic() + _LONGEST
     while True:
-        began = genuine.monotonic()
+        began = originals.monotonic()
         if carriers.attach(sock, _SLICE):
             return True
-        now = genuine.monotonic()
+        now = originals.monotonic()
         if now - began < _SLICE or now >= until:  # it can be said at once only where there is no hope
             return False
         if poller.poll(0):  # the other end has told that it has none, or is gone

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from ..system.genuine import genuine
+from ..system.originals import originals
 from ..system.proof import (
     NONCE_BYTES,
     SECRET_BYTES,
@@ -67,7 +67,7 @@ class Connector(Connecting):
     """The connecting end, without a socket: send `start()`, then feed() what arrives until `done`."""
 
     def __init__(self, *, secret: bytes, job: str, rank: int, peer: int, role: str) -> None:
-        hello = _HELLO.pack(_PROTOCOL.hello, role.encode(), rank, peer, genuine.urandom(NONCE_BYTES))
+        hello = _HELLO.pack(_PROTOCOL.hello, role.encode(), rank, peer, originals.urandom(NONCE_BYTES))
         super().__init__(_PROTOCOL, _key(secret, job), hello)
 
 
@@ -82,7 +82,7 @@ class Acceptor(Accepting):
 
     def _challenge(self, hello: bytes) -> bytes:
         self._claimed = self._claim(hello)
-        return _ANSWER.pack(_PROTOCOL.challenge, genuine.urandom(NONCE_BYTES))
+        return _ANSWER.pack(_PROTOCOL.challenge, originals.urandom(NONCE_BYTES))
 
     def _welcome(self) -> bytes:
         self.caller = self._claimed

@@ -16,7 +16,7 @@ from .. import config, core
 from ..meeting import unix_calls
 from ..system import proof
 from ..system.forkable import new_lock
-from ..system.genuine import genuine
+from ..system.originals import originals
 from .connections import Connections
 from .errors import Code, failed
 from .networked import NetworkedDevice
@@ -126,7 +126,7 @@ class _Segments(Connections):
 
 def make(ring_bytes: int) -> tuple[int, int, Any]:
     """A new segment, attached here and marked for removal: its number, its token, and the mapping. Raises OSError."""
-    token = int.from_bytes(genuine.urandom(8), "big")
+    token = int.from_bytes(originals.urandom(8), "big")
     with _making:
         memory = _new_memory(core.segment_bytes(ring_bytes))
         try:
@@ -143,14 +143,14 @@ _making = new_lock()
 def _new_memory(size: int) -> Any:
     """Attached once. Not created exclusively: then the package would write all of it, of which most is never used."""
     for _ in range(64):
-        key = _KEY_PREFIX | int.from_bytes(genuine.urandom(2), "big")
+        key = _KEY_PREFIX | int.from_bytes(originals.urandom(2), "big")
         try:
             memory = sysv_ipc.SharedMemory(key, sysv_ipc.IPC_CREAT, mode=0o600, size=size)
         except sysv_ipc.PermissionsError:  # another user's
             continue
         except (sysv_ipc.Error, OSError, MemoryError, ValueError) as error:
             raise OSError(f"System V shared memory of {size} bytes: {error}: see the limits of `ipcs -lm`") from error
-        if memory.creator_pid == genuine.getpid():
+        if memory.creator_pid == originals.getpid():
             return memory
         memory.detach()
     raise OSError("no key is free for System V shared memory: see `ipcs -m`")
@@ -160,7 +160,7 @@ def sweep() -> int:
     """Removes the segments of this user whose maker was killed before it could mark them for removal; how many."""
     removed = 0
     try:
-        with genuine.open_file(_TABLE) as table:
+        with originals.open_file(_TABLE) as table:
             names = next(table).split()
             rows = [dict(zip(names, line.split(), strict=False)) for line in table]
     except (OSError, StopIteration):
@@ -178,7 +178,7 @@ def sweep() -> int:
 
 def _is_alive(pid: int) -> bool:
     try:
-        genuine.kill(pid, 0)
+        originals.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -187,4 +187,4 @@ def _is_alive(pid: int) -> bool:
 
 
 def _ipc_namespace() -> int:
-    return genuine.stat("/proc/self/ns/ipc").st_ino
+    return originals.stat("/proc/self/ns/ipc").st_ino

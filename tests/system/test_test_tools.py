@@ -209,7 +209,7 @@ def test_connections_are_made_without_the_native_core_too(tool):
 
 FOLDER = Path(fastsock.__file__).parent
 # They run before the program, at its start or its end, or where no connection is.
-NOT_ON_THE_WAY = {"__main__.py", "launcher.py", "config.py", "genuine.py"}  # the last one takes them
+NOT_ON_THE_WAY = {"__main__.py", "launcher.py", "config.py", "originals.py"}  # the last one takes them
 FOLDERS = ("connection", "meeting", "patching", "system")
 FILES = [*FOLDER.glob("*.py"), *(path for folder in FOLDERS for path in (FOLDER / folder).glob("*.py"))]
 PATHS = [path for path in FILES if path.name not in NOT_ON_THE_WAY]

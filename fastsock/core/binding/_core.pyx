@@ -19,7 +19,7 @@ from .looking cimport (
 from .stream cimport fs_cma_probe
 from .system cimport atomic_size, fs_cache_line_round_trip_us, fs_expect_blocks, fs_ticks_per_us
 
-import posix as _os  # what test tools replace in os is genuine there
+import posix as _os  # test tools replace functions of os, and leave these
 import sys as _sys
 
 

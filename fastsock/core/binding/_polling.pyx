@@ -32,7 +32,7 @@ from _thread import RLock
 from os import register_at_fork
 
 if not hasattr(_select, "epoll"):
-    raise ImportError("select.epoll is gone")  # what to do says system/genuine.py, which the package imports too
+    raise ImportError("select.epoll is gone")  # what to do says system/originals.py, which the package imports too
 
 cdef object standard_epoll = _select.epoll
 cdef object ADOPTED = object()

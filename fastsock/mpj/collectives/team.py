@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from fastsock.core.binding._system import abstract_accept
 from fastsock.core.binding._team import TEAM_MOST, Team, create_team_memory, team_identity
 from fastsock.meeting import unix_calls
-from fastsock.system.genuine import genuine
+from fastsock.system.originals import originals
 from fastsock.system.proof import same
 from fastsock.xxdev import settings
 
@@ -100,7 +100,7 @@ class _Meeting:
             team = Team(self.engine, memory, self.index, bells, watches, self.ranks, threads)
         except OSError:
             for descriptor in bells + watches:
-                genuine.close(descriptor)
+                originals.close(descriptor)
             return None
         team.keep(settings.current().shared_memory)
         team.meet(identities)
@@ -110,7 +110,7 @@ class _Meeting:
 class _Leader(_Meeting):
     def meet(self) -> Team | None:
         members = range(1, len(self.ranks))
-        token, name = genuine.urandom(32), genuine.urandom(16).hex().encode()
+        token, name = originals.urandom(32), originals.urandom(16).hex().encode()
         listener = self.listen(name)
         self.tell_all(OFFER.pack(name if listener else b"", token))
         connected = [self.hear(member, 1) == YES for member in members]
@@ -160,12 +160,12 @@ class _Leader(_Meeting):
         try:
             made.append(create_team_memory(len(self.ranks), self.crowded))
             for _ in self.ranks:
-                made.append(genuine.eventfd(0, _WAKE_FLAGS))
+                made.append(originals.eventfd(0, _WAKE_FLAGS))
             for index in range(len(self.ranks)):
-                made.append(_process_of(streams[index]) if index else genuine.pidfd_open(genuine.getpid()))
+                made.append(_process_of(streams[index]) if index else originals.pidfd_open(originals.getpid()))
         except OSError:
             for descriptor in made:
-                genuine.close(descriptor)
+                originals.close(descriptor)
             return None
         return made
 
@@ -227,7 +227,7 @@ class _Member(_Meeting):
         except OSError:
             pass
         for descriptor in taken:
-            genuine.close(descriptor)
+            originals.close(descriptor)
         return None
 
 
@@ -253,4 +253,4 @@ def _process_of(stream: _socket.socket) -> int:
     try:
         return stream.getsockopt(_socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
-        return genuine.pidfd_open(unix_calls.peer(stream.fileno())[0])  # it is connected still: the number is its own
+        return originals.pidfd_open(unix_calls.peer(stream.fileno())[0])  # it is connected still: the number is its own

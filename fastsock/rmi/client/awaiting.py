@@ -7,7 +7,7 @@ import select
 from typing import TYPE_CHECKING
 
 from ... import config
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ..errors import BadAddress, BadFrame, ConnectTimeout, Refused, RmiError, UnknownObject, VersionMismatch
 from . import addresses
 from .connecting import Options, dial, names_setting, seconds
@@ -90,7 +90,7 @@ class Waiting:
 
     def _until_reached(self) -> None:
         pause = _SHORTEST
-        poll = genuine.poll()
+        poll = originals.poll()
         poll.register(self._stopped.fileno(), select.POLLIN)
         while not (self._is_stopped or self._reaches()):
             poll.poll(min(self._attempt.left(), pause) * 1000)
@@ -109,7 +109,7 @@ class Waiting:
         return True
 
     def _part(self, most: float) -> float:
-        return max(min(self._attempt.until - genuine.monotonic(), most), _BRIEFLY)
+        return max(min(self._attempt.until - originals.monotonic(), most), _BRIEFLY)
 
     def _late(self) -> ConnectTimeout:
         late = self._attempt.late("no daemon served it")

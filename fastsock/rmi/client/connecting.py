@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ... import config
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ..api import interfaces
 from ..api.interfaces import METHOD, Entry, Interface
 from ..api.introspection import from_told
@@ -268,7 +268,7 @@ def _seconds_until(until: float, most: float) -> float:
     """The time that an attempt may take: it ends with the call for which it is made, and with that which runs here."""
     running = current.get()
     limits = [each for each in (until, running.deadline if running is not None else 0.0) if each]
-    return max(min([most, *(each - genuine.monotonic() for each in limits)]), 0.0)
+    return max(min([most, *(each - originals.monotonic() for each in limits)]), 0.0)
 
 
 def find(wanted: addresses.Address, options: Options, attempt: Attempt) -> addresses.Address:
@@ -333,13 +333,13 @@ def names_at(server: str, options: Options, attempt: Attempt | None = None) -> t
         raise UnknownObject(f"{what}: the daemon there is no name server: start python -m fastsock.rmi.names") from None
     home = proxy.Home(None, None)
     home.session = session
-    left = max(part.until - genuine.monotonic(), 0.001) if attempt is not None else CONNECT_WITHIN
+    left = max(part.until - originals.monotonic(), 0.001) if attempt is not None else CONNECT_WITHIN
     return proxy.make(found, Target(NAMES, session.connection, number, left, home)), session
 
 
 def status_of(session: Session) -> dict[str, Any]:
     """What a daemon says of itself."""
-    until = genuine.monotonic() + CONNECT_WITHIN
+    until = originals.monotonic() + CONNECT_WITHIN
     found: dict[str, Any] = session.connection.call(_method(session, "status", STATUS), (), None, until)
     return found
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ..api.interfaces import METHOD, table_of
 from ..api.interfaces import ONEWAY as IS_ONEWAY
 from ..errors import CallTimeout, UnknownMethod
@@ -78,7 +78,7 @@ class Future(Generic[_Returned]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised, or None. Raises as result()."""
         call, connection = self._call, self._connection
-        deadline = FOR_EVER if timeout is None else genuine.monotonic() + timeout
+        deadline = FOR_EVER if timeout is None else originals.monotonic() + timeout
         if call.deadline and (not deadline or call.deadline < deadline):
             deadline = call.deadline
         while not call.done:
@@ -111,7 +111,7 @@ class Future(Generic[_Returned]):
     def _ends_late(self) -> bool:
         """Whether the call's deadline is over. Then the call is, too."""
         call, connection = self._call, self._connection
-        if not call.deadline or genuine.monotonic() < call.deadline:
+        if not call.deadline or originals.monotonic() < call.deadline:
             return False
         if connection.give_up(call):
             connection.settle(call, CallTimeout(connection.session.late(call)), True)
@@ -204,7 +204,7 @@ class _Within:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         method = self.method
-        deadline = genuine.monotonic() + self.seconds
+        deadline = originals.monotonic() + self.seconds
         connection = proxies.connected(method, deadline)
         if method.flags:
             return method.target.home.call(method, connection, arguments, keywords, deadline, LASTING)
@@ -230,7 +230,7 @@ def future(method: Callable[_Given, Any], calls: BatchCalls | None = None) -> Ca
 
     def begin(*arguments: _Given.args, **keywords: _Given.kwargs) -> Future[Any]:
         limit = remote.target.timeout if seconds is None else seconds
-        deadline = genuine.monotonic() + limit if limit else FOR_EVER
+        deadline = originals.monotonic() + limit if limit else FOR_EVER
         connection = proxies.connected(remote, 0.0 if seconds is None else deadline)
         kind = ONEWAY if remote.flags & IS_ONEWAY else CALL
         flags = FREE if seconds is None else FREE | LASTING
@@ -249,7 +249,7 @@ def within(seconds: float, method: Callable[_Given, _Returned]) -> Callable[_Giv
 def deadline() -> float | None:
     """In a method that was called from elsewhere: the seconds that its caller still waits. None: for ever."""
     request = current.get()
-    return None if request is None or not request.deadline else float(request.deadline - genuine.monotonic())
+    return None if request is None or not request.deadline else float(request.deadline - originals.monotonic())
 
 
 def _method_of(method: Any) -> Method:
@@ -285,7 +285,7 @@ class Batch(Generic[_Calls]):
         method = Method(target, f"a batch of {len(recorder.results)} calls", 0, 0)
         connection = proxies.connected(method)
         limit = target.timeout
-        until = genuine.monotonic() + limit if limit else FOR_EVER
+        until = originals.monotonic() + limit if limit else FOR_EVER
         recorder.object_number = target.object_number  # of the connection that is used now
         call = connection.start(BATCH, method, recorder, None, until, 0)
         connection.wait(call, call.deadline)

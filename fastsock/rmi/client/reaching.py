@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ... import socket as fast
 from ...connection import carriers
 from ...system import proof
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.starting import start_thread
 from ..errors import ConnectError, ConnectRefused, ConnectTimeout, LostPeer, Refused, RmiError, UnknownHost
 from ..objects.session import Session
@@ -40,11 +40,11 @@ class Attempt:
     def __init__(self, what: str, seconds: float) -> None:
         self.what = what
         self.seconds = seconds
-        self.until = genuine.monotonic() + seconds
+        self.until = originals.monotonic() + seconds
 
     def left(self) -> float:
         """The seconds that are left. Raises TimeoutError."""
-        left = self.until - genuine.monotonic()
+        left = self.until - originals.monotonic()
         if left <= 0:
             raise TimeoutError
         return left

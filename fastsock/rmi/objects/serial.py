@@ -16,7 +16,7 @@ from _thread import allocate_lock
 from typing import Any, NamedTuple
 
 from ...system.forkable import new_recursive_lock
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ..errors import CallTimeout, Deadlock
 from ..wire import chains
 from ..wire._records import Request, process
@@ -103,7 +103,7 @@ class _Waiter:
         request = self.request
         left = _LONGEST
         if request.deadline and request.kind != ONEWAY:
-            left = min(max(request.deadline - genuine.monotonic(), 0.0), _LONGEST)
+            left = min(max(request.deadline - originals.monotonic(), 0.0), _LONGEST)
         try:
             self.wake.acquire(True, left)
         except BaseException:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...connection import carriers
 from ...system.delivering import deliver, deliver_at_exit
-from ...system.genuine import genuine
+from ...system.originals import originals
 from .. import codec
 from ..codec.values import classes, register
 from ..errors import (
@@ -133,7 +133,7 @@ class Session:
         self.streams: weakref.WeakValueDictionary[int, streams.Stream] = weakref.WeakValueDictionary()  # it reads them
         self.producers: dict[int, streams.Producer] = {}  # that this end feeds
         self.running: dict[int, Request] = {}  # those that can be cancelled
-        self.begun = genuine.monotonic()
+        self.begun = originals.monotonic()
         self.served = False
         self.descriptor = -1  # that the pool watches
         self.reconnect: Any = None  # that makes a connection in its place (reconnect.py)
@@ -441,7 +441,7 @@ class Session:
             "frames": connection.activity,
             "bytes_sent": connection.bytes_sent,
             "bytes_received": connection.bytes_received,
-            "seconds": genuine.monotonic() - self.begun,
+            "seconds": originals.monotonic() - self.begun,
         }
 
     # ---- memory and waits ----

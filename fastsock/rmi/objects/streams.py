@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ..interrupts import interrupted
 from ..threads.loops import call_in
 from ..wire._flow import ENDED, LEFT, WAITING, Outflow, Stream
@@ -151,7 +151,7 @@ class Producer(Outflow):
 async def _next_of(source: Any, until: float) -> Any:
     """The next item, by a deadline that is not 0."""
     if until:
-        return await asyncio.wait_for(_next_of(source, 0.0), max(until - genuine.monotonic(), 0.0))
+        return await asyncio.wait_for(_next_of(source, 0.0), max(until - originals.monotonic(), 0.0))
     try:
         return await source.__anext__()
     except StopAsyncIteration:
@@ -174,11 +174,11 @@ async def next_of(stream: Stream) -> Any:
 
         timer = None
         if stream.deadline:
-            timer = loop.call_later(max(stream.deadline - genuine.monotonic(), 0.0), tell)
+            timer = loop.call_later(max(stream.deadline - originals.monotonic(), 0.0), tell)
         try:
             if not stream.tells(tell):
                 await arrived
-                if not stream.items and not stream.over and 0.0 < stream.deadline <= genuine.monotonic():
+                if not stream.items and not stream.over and 0.0 < stream.deadline <= originals.monotonic():
                     raise stream.late()
         finally:
             stream.tells(None)

@@ -15,7 +15,7 @@ from ... import socket as fast
 from ...config import in_force
 from ...connection import carriers
 from ...core.binding._shown import ShownDaemon
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.patience import wait_for
 from ...system.proof import HelloError
 from ...system.starting import start_thread
@@ -186,7 +186,7 @@ class Daemon:
             descriptor, entry.listener = entry.listener, -1
         if descriptor >= 0:
             self._pool.unwatch(descriptor)
-            genuine.close(descriptor)
+            originals.close(descriptor)
 
     def lookup(self, name: str, *resumed: Any) -> tuple[Any, ...]:
         """What a connection calls first: the number of an object for that connection, and its interface.
@@ -324,7 +324,7 @@ class Daemon:
                 self._pool.watch(self._listener.fileno(), self._accept, None)
 
     def _meet(self, sock: Any, address: Any) -> None:
-        now = genuine.monotonic()
+        now = originals.monotonic()
         for stranger, until in list(self._strangers.items()):
             if until < now:
                 stranger.leave()
@@ -483,7 +483,7 @@ class _Services:
         """What `python -m fastsock.rmi list` shows."""
         daemon = self._daemon
         return {
-            "process": genuine.getpid(),
+            "process": originals.getpid(),
             "address": f"{daemon.address[0]}:{daemon.address[1]}",
             "objects": {
                 name: (entry.made_by if isinstance(entry.made_by, type) else type(entry.made_by)).__qualname__

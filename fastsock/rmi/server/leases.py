@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.starting import start_thread
 from ..errors import LostPeer
 from ..objects.references import Kept, References
@@ -48,7 +48,7 @@ class Leases:
             before.session.connection.fail(LostPeer("its client has connected again"))
         with self._changed:
             _, kept = self._kept.pop(token, (0.0, None))
-            fresh = genuine.urandom(TOKEN_BYTES)
+            fresh = originals.urandom(TOKEN_BYTES)
             self._holders[fresh] = session.references
         session.references.keep = lambda found: self._keep(fresh, found)
         return fresh, () if kept is None else session.references.adopt(kept, held)
@@ -59,7 +59,7 @@ class Leases:
             self._holders.pop(token, None)
             if kept is None or self._closed:
                 return
-            self._kept[token] = genuine.monotonic() + self.seconds, kept
+            self._kept[token] = originals.monotonic() + self.seconds, kept
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             if not self._reaping:  # where there can be no thread, the next loss tries again
@@ -73,7 +73,7 @@ class Leases:
             with self._changed:
                 while self._kept and not over:
                     token = next(iter(self._kept))
-                    left = self._kept[token][0] - genuine.monotonic()
+                    left = self._kept[token][0] - originals.monotonic()
                     if left <= 0 or self._closed:
                         over.append(self._kept.pop(token)[1])
                     else:
@@ -84,7 +84,7 @@ class Leases:
 
     def told_of(self) -> list[dict[str, Any]]:
         """What is shown of the objects that wait for their clients."""
-        now = genuine.monotonic()
+        now = originals.monotonic()
         with self._changed:
             return [
                 {"peer": kept.peer, "objects": kept.names(), "seconds": max(until - now, 0.0)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from typing import Any
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.starting import start_thread
 from ..client import connecting
 from ..errors import RmiError
@@ -82,7 +82,7 @@ class Announcer:
             log.warning("the name server %s will not be told again: no more threads", self._server)
 
     def _tell_all(self) -> None:
-        genuine.sleep(AGAIN_AFTER)
+        originals.sleep(AGAIN_AFTER)
         self._tells_again = False
         try:
             with self._lock:

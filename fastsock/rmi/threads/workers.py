@@ -25,7 +25,7 @@ from typing import Any
 
 from ...connection.carriers import own_number
 from ...system.forkable import new_recursive_lock
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.patience import join, wait_for
 from ...system.starting import block_as, block_signals, blocked_by_program, start_without_signals
 from ..wire._records import Request, current
@@ -54,8 +54,8 @@ class Pool:
     def __init__(self, name: str, most: int = MOST_THREADS) -> None:
         self._name = name
         self._most = most
-        self._poller = genuine.epoll()
-        self._bell = genuine.eventfd(0, genuine_flags())
+        self._poller = originals.epoll()
+        self._bell = originals.eventfd(0, _bell_flags())
         self._poller.register(self._bell, select.EPOLLIN)
         self._ready: dict[int, tuple[Callable[..., object], Any]] = {}  # what to call when a descriptor can be read
         self._jobs: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
@@ -216,7 +216,7 @@ class Pool:
 
     def _ring(self) -> None:
         if self._asleep and not self._closed:
-            genuine.eventfd_write(self._bell, 1)
+            originals.eventfd_write(self._bell, 1)
 
     def _need_a_thread(self) -> None:
         if self._idle > 0 or self._closed or is_finalizing():  # then a thread never begins, and start() waits for that
@@ -293,15 +293,15 @@ class Pool:
     def _lead_on(self) -> tuple[Callable[..., object], tuple[Any, ...]] | None:
         """Waits until there is something to do. None: the pool is closed."""
         jobs = self._jobs
-        looked = genuine.monotonic()
+        looked = originals.monotonic()
         while not self._closed:
             if self._loose:
-                now = genuine.monotonic()
+                now = originals.monotonic()
                 if now - looked >= TICK:
                     looked = now
                     self._look_at_loose()
             if self._timers.next_due() is not None:
-                jobs.extend(self._timers.take_due(genuine.monotonic()))
+                jobs.extend(self._timers.take_due(originals.monotonic()))
             if jobs:
                 return jobs.popleft()
             self._asleep = True
@@ -328,12 +328,12 @@ class Pool:
         due = self._timers.next_due()
         if due is None:
             return TICK if self._loose else None
-        left = max(due - genuine.monotonic(), 0.0)
+        left = max(due - originals.monotonic(), 0.0)
         return min(left, TICK) if self._loose else min(left, _LONGEST)
 
     def _drain_bell(self) -> None:
         try:
-            genuine.eventfd_read(self._bell)
+            originals.eventfd_read(self._bell)
         except BlockingIOError:
             return
 
@@ -361,7 +361,7 @@ class Pool:
             threads = list(self._threads)
         for each in list(self.standing):
             each.stop()
-        genuine.eventfd_write(self._bell, 1)
+        originals.eventfd_write(self._bell, 1)
         # one that begins only now finds the pool closed
         others = [each for each in threads if each is not threading.current_thread() and each.ident is not None]
         if not self._joins(others, BRIEFLY):
@@ -371,14 +371,14 @@ class Pool:
             self._loop.close()
         if not any(thread.is_alive() for thread in others):
             self._poller.close()
-            genuine.close(self._bell)
+            originals.close(self._bell)
 
     def _joins(self, threads: list[threading.Thread], seconds: float) -> bool:
-        until = genuine.monotonic() + seconds
-        return all(join(thread, max(until - genuine.monotonic(), 0.0)) for thread in threads)
+        until = originals.monotonic() + seconds
+        return all(join(thread, max(until - originals.monotonic(), 0.0)) for thread in threads)
 
 
-def genuine_flags() -> int:
+def _bell_flags() -> int:
     import os
 
     return os.EFD_CLOEXEC | os.EFD_NONBLOCK
@@ -405,7 +405,7 @@ class Loop:
             token = current.set(request)
             try:
                 if request.deadline:
-                    left = max(request.deadline - genuine.monotonic(), 0.0)
+                    left = max(request.deadline - originals.monotonic(), 0.0)
                     value = await asyncio.wait_for(coroutine, left)
                 else:
                     value = await coroutine

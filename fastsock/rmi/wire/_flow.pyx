@@ -12,7 +12,7 @@ from fastsock.rmi.interrupts import interrupted
 from fastsock.rmi.wire._locks import Lock
 from fastsock.rmi.wire._records import current
 from fastsock.rmi.wire.frames import CLOSE, CREDIT
-from fastsock.system.genuine import genuine
+from fastsock.system.originals import originals
 
 _DONE = object()
 WAITING, LEFT, ENDED = 0, 1, 2
@@ -165,7 +165,7 @@ cdef class Inflow:
     cpdef object late(self):
         """The error where nothing came in time. The stream ends where its own time is over."""
         told = f"{self.session.told(self.method)}: no item of the stream came in time"
-        if not self.deadline or genuine.monotonic() < self.deadline:
+        if not self.deadline or originals.monotonic() < self.deadline:
             return CallTimeout(told)
         self.close()
         return CallTimeout(f"{told}; it is closed")

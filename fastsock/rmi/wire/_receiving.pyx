@@ -11,9 +11,9 @@ from _socket import MSG_DONTWAIT
 
 from fastsock.rmi.errors import BadFrame, LimitExceeded
 from fastsock.rmi.wire._locks import Lock
-from fastsock.system.genuine import genuine
+from fastsock.system.originals import originals
 
-_now = genuine.monotonic
+_now = originals.monotonic
 FOR_EVER = 0.0
 NOT_AT_ALL = -1.0
 

@@ -10,7 +10,7 @@ import itertools
 import os
 from typing import Any
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ..errors import LimitExceeded
 
 MOST = 100  # calls of a chain
@@ -52,7 +52,7 @@ def passed(chain: tuple[Any, ...], request: Any) -> tuple[Any, ...]:
 def text_of(request: Any) -> str:
     """What is called, and where it runs."""
     known = request.exported
-    return f"{known.name}.{known.interface.entries[request.method].name} (process {genuine.getpid()})"
+    return f"{known.name}.{known.interface.entries[request.method].name} (process {originals.getpid()})"
 
 
 def numbers_of(chain: tuple[Any, ...] | None) -> frozenset[int]:
@@ -67,7 +67,7 @@ def told(chain: tuple[Any, ...]) -> str:
 
 def _count_anew() -> None:
     global _numbers
-    _numbers = itertools.count(int.from_bytes(genuine.urandom(8), "little") >> 2 or 1)
+    _numbers = itertools.count(int.from_bytes(originals.urandom(8), "little") >> 2 or 1)
 
 
 _count_anew()

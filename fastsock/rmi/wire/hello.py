@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import NamedTuple
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.proof import NONCE_BYTES, Accepting, Connecting, HelloError, Protocol, hmac_sha256
 
 OLDEST, NEWEST = 1, 2  # versions of the protocol that this end speaks. 2: calls tell on whose behalf they are made;
@@ -49,7 +49,7 @@ class Connector(Connecting):
 
     def __init__(self, key: bytes, trust_pickle: bool = False, takes_memory: bool = False) -> None:
         self._flags = _flags(trust_pickle, takes_memory)
-        nonce = genuine.urandom(NONCE_BYTES)
+        nonce = originals.urandom(NONCE_BYTES)
         hello = _HELLO.pack(_PROTOCOL.hello, OLDEST, NEWEST, self._flags, _PYTHON, _numpy(), nonce)
         super().__init__(_PROTOCOL, _key(key), hello)
         self._claimed: Other | None = None
@@ -82,7 +82,7 @@ class Acceptor(Accepting):
             )
         version = min(newest, NEWEST)
         self._claimed = _other(version, flags, self._flags, python, numpy)
-        nonce = genuine.urandom(NONCE_BYTES)
+        nonce = originals.urandom(NONCE_BYTES)
         return _ANSWER.pack(_PROTOCOL.challenge, version, 0, self._flags, _PYTHON, _numpy(), nonce)
 
     def _welcome(self) -> bytes:

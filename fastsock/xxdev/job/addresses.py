@@ -6,7 +6,7 @@ import _socket
 import contextlib
 import errno
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def connect(
     With `retry` until the time is over: its listener may come later. Raises WireupError, which names the addresses and
     the last error of each.
     """
-    deadline = genuine.monotonic() + timeout
+    deadline = originals.monotonic() + timeout
     pause = 0.001
     known = list(addresses)
     while True:
         failures = []
         again = False
         for address in known:
-            seconds = max(0.05, min(deadline - genuine.monotonic(), timeout / len(known)))
+            seconds = max(0.05, min(deadline - originals.monotonic(), timeout / len(known)))
             try:
                 stream = _connect_one(address, seconds)
                 if greet is None:
@@ -78,9 +78,9 @@ def connect(
             except OSError as error:
                 failures.append(f"{address}: {error.strerror or error}")
                 again = again or error.errno in _NOT_YET or isinstance(error, TimeoutError)
-        if not known or not retry or not again or genuine.monotonic() >= deadline:
+        if not known or not retry or not again or originals.monotonic() >= deadline:
             raise WireupError("; ".join(failures) or "no address to connect to")
-        genuine.sleep(pause)
+        originals.sleep(pause)
         pause = min(0.1, pause * 1.5)
 
 
@@ -172,7 +172,7 @@ def accept(listener: Raw) -> Raw | None:
     except OSError:  # none, or it has gone again
         return None
     accepted = Raw(listener.family, _socket.SOCK_STREAM, 0, descriptor)
-    genuine.set_inheritable(descriptor, False)
+    originals.set_inheritable(descriptor, False)
     accepted.setblocking(False)
     quicken(accepted)
     return accepted

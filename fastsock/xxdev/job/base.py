@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 from . import identity
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class Job:
         self.failed: dict[int, str] = {}
         self._published: dict[str, bytes] = {}
         self._finished = False
-        self._process = genuine.getpid()
+        self._process = originals.getpid()
         self._exit_functions: list[Callable[[], None]] = []
         self.error: BaseException | None = None
         """What ended the rank, where the interpreter does not tell of it."""
@@ -158,7 +158,7 @@ def ends_with_program(job: Job) -> None:
 @atexit.register  # now: what the program registers later may still use the rank, and runs before
 def _end_of_program() -> None:
     for job in _of_program:
-        if job._process != genuine.getpid():
+        if job._process != originals.getpid():
             continue
         job.exit()
         job.over()

@@ -8,7 +8,7 @@ import os
 import threading
 
 from ... import config
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.starting import start_without_signals
 from .. import hello
 from . import addresses, frames, identity
@@ -83,7 +83,7 @@ class WiredJob(Job):
                 role=ROLE,
                 timeout=seconds,
             )
-            process, host = str(genuine.getpid()).encode(), identity.host_name().encode()
+            process, host = str(originals.getpid()).encode(), identity.host_name().encode()
             stream.sendall(frames.pack(frames.JOIN, self.host.encode(), host, process))
 
         try:
@@ -127,25 +127,25 @@ class WiredJob(Job):
     def _wait_for_table(self) -> list[tuple[str, str, int]]:
         # A launcher tells when a rank cannot start; without one only time can.
         patience = None if self.launcher in _WATCHING else start_seconds()
-        deadline = None if patience is None else genuine.monotonic() + patience
+        deadline = None if patience is None else originals.monotonic() + patience
         with self._state:
             while self._table is None:
                 self._check_alive("the other ranks to join")
                 for reason in self.failed.values():
                     raise JobError(f"not all ranks have joined: {reason}")
-                if deadline is not None and genuine.monotonic() > deadline:
+                if deadline is not None and originals.monotonic() > deadline:
                     raise JobError(
                         f"not all of the {self.size} ranks have joined within {patience:g} s; where they start one "
                         "after the other, set FASTSOCK_MPJ_START_TIMEOUT to more seconds"
                     )
-                self._state.wait(None if deadline is None else max(0.01, deadline - genuine.monotonic()))
+                self._state.wait(None if deadline is None else max(0.01, deadline - originals.monotonic()))
             return self._table
 
     def publish(self, key: str, value: bytes) -> None:
         self._send(frames.PUT, key.encode(), bytes(value))
 
     def lookup(self, key: str, timeout: float | None = None, *, of: int | None = None) -> bytes:
-        deadline = None if timeout is None else genuine.monotonic() + timeout
+        deadline = None if timeout is None else originals.monotonic() + timeout
         with self._state:
             ask = key not in self._published and key not in self._asked
             self._asked.add(key)
@@ -156,7 +156,7 @@ class WiredJob(Job):
                 if of is not None and of in self.failed:
                     raise JobError(self.failed[of])
                 self._check_alive(f"{key!r} to be published")
-                left = None if deadline is None else deadline - genuine.monotonic()
+                left = None if deadline is None else deadline - originals.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no rank has published {key!r} within {timeout:g} s")
                 self._state.wait(left)
@@ -203,7 +203,7 @@ class WiredJob(Job):
 
     def finish(self) -> None:
         with self._state:
-            if self._finished or self._process != genuine.getpid():
+            if self._finished or self._process != originals.getpid():
                 return
             self._finished = True
         with contextlib.suppress(OSError, JobError):
@@ -220,7 +220,7 @@ class WiredJob(Job):
         self._on_finish.append(callback)
 
     def over(self) -> None:
-        if self._finished or self._process != genuine.getpid():
+        if self._finished or self._process != originals.getpid():
             return
         error = self.crashed()
         if error is None:
@@ -234,7 +234,7 @@ class WiredJob(Job):
 
     def _forked(self) -> None:
         # The rank is the parent. Its end must be seen, so the child keeps no descriptor of the connection.
-        if self._process != genuine.getpid():
+        if self._process != originals.getpid():
             self._sock.close()
             self._gone = "this process is a child of the rank"
 

@@ -14,7 +14,7 @@ import os
 import threading
 
 from ...meeting import unix_calls
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.starting import start_without_signals
 from ..hello import new_secret
 from . import addresses
@@ -44,7 +44,7 @@ class Hosted:
         self._left = set(range(1, size))
         self._stopping = False
         self._offers: list[addresses.Raw] = []
-        self._wakeup = genuine.pipe2(_WAKE_FLAGS)
+        self._wakeup = originals.pipe2(_WAKE_FLAGS)
         self._loop.watch(self._wakeup[0], lambda _: None)
         self.server = Server(self._loop, size=size, job=job, secret=secret)
         self.server.on_finish = self._gone
@@ -55,7 +55,7 @@ class Hosted:
             self._gone(rank)
 
         self.server.on_lost = lost
-        name = f"fastsock/mpj/{genuine.urandom(16).hex()}"
+        name = f"fastsock/mpj/{originals.urandom(16).hex()}"
         self.server.listen(addresses.listen_unix(name), addresses.unix(name))
         if not one_host:
             listener = addresses.listen_tcp("", port)
@@ -88,7 +88,7 @@ class Hosted:
         with self._over:
             self._over.wait_for(lambda: not self._left)
             self._stopping = True
-            genuine.write(self._wakeup[1], b"x")
+            originals.write(self._wakeup[1], b"x")
 
     def _abandon(self) -> None:
         """In a forked child: the other ranks must see the end of this server when its process ends."""
@@ -112,14 +112,14 @@ class Hosted:
         self._loop.close()
         with self._over:  # finish() may still be about to write
             for descriptor in self._wakeup:
-                genuine.close(descriptor)
+                originals.close(descriptor)
 
 
 def own_ips() -> list[str]:
     """The IPv4 addresses by which other hosts may reach this one, that of the default route first."""
     found: list[str] = []
     last = ""
-    with contextlib.suppress(OSError), genuine.open_file("/proc/net/fib_trie", encoding="ascii") as file:
+    with contextlib.suppress(OSError), originals.open_file("/proc/net/fib_trie", encoding="ascii") as file:
         for line in file:
             words = line.split()
             if "|--" in words:
@@ -156,7 +156,7 @@ def by_exchange(
 
 def by_user(environ: Mapping[str, str], rank: int, size: int, name: str, *, launcher: str) -> WiredJob:
     """All ranks are on this host. Raises WireupError."""
-    meeting = f"fastsock/mpj/user/{genuine.geteuid()}/{name}"
+    meeting = f"fastsock/mpj/user/{originals.geteuid()}/{name}"
     hosted = None
     if rank == 0:
         hosted = Hosted(size=size, job=name, secret=new_secret(), one_host=True)
@@ -239,9 +239,9 @@ def _split(text: str) -> tuple[bytes, list[str]]:
 
 def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
     """What rank 0 offers there; waits for it to come."""
-    deadline = genuine.monotonic() + start_seconds()
+    deadline = originals.monotonic() + start_seconds()
     while True:
-        left = max(0.1, deadline - genuine.monotonic())
+        left = max(0.1, deadline - originals.monotonic())
         try:
             with contextlib.closing(addresses.connect([addresses.unix(meeting)], left, retry=True)) as stream:
                 user = unix_calls.peer(stream.fileno())[1]
@@ -260,6 +260,6 @@ def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
             raise addresses.WireupError(f"rank 0 of job {name} is not to be found on this host: {error}") from None
         if text:
             return _split(text.decode())
-        if genuine.monotonic() > deadline:
+        if originals.monotonic() > deadline:
             raise addresses.WireupError(f"rank 0 of job {name} does not answer")
-        genuine.sleep(0.01)
+        originals.sleep(0.01)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 
 _NAMESPACES = ("net", "ipc", "pid")  # UNIX names; System V segments; process numbers
 
@@ -10,20 +10,20 @@ _NAMESPACES = ("net", "ipc", "pid")  # UNIX names; System V segments; process nu
 def of_this_process() -> str:
     """The boot of the kernel, and the namespaces that containers are made of: those that it is in now."""
     try:
-        with genuine.open_file("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with originals.open_file("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
     except OSError:
-        boot = genuine.uname().nodename
+        boot = originals.uname().nodename
     return "/".join([boot, *map(_namespace, _NAMESPACES)])
 
 
 def _namespace(kind: str) -> str:
     try:
-        return genuine.readlink(f"/proc/self/ns/{kind}").partition("[")[2].rstrip("]")
+        return originals.readlink(f"/proc/self/ns/{kind}").partition("[")[2].rstrip("]")
     except OSError:
         return "?"
 
 
 def host_name() -> str:
     """As people know this host."""
-    return genuine.uname().nodename
+    return originals.uname().nodename

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import select
 
-from ...system.genuine import genuine
+from ...system.originals import originals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Loop:
     """Not for several threads. Another thread wakes it by a descriptor that it watches."""
 
     def __init__(self) -> None:
-        self._epoll = genuine.epoll()
+        self._epoll = originals.epoll()
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = itertools.count()
@@ -54,7 +54,7 @@ class Loop:
     def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call back once, that much later."""
         timer = Timer(callback)
-        heapq.heappush(self._timers, (genuine.monotonic() + seconds, next(self._count), timer))
+        heapq.heappush(self._timers, (originals.monotonic() + seconds, next(self._count), timer))
         return timer
 
     def step(self, longest: float | None = None) -> None:
@@ -63,7 +63,7 @@ class Loop:
             callback = self._callbacks.get(descriptor)  # an earlier callback of this round may have forgotten it
             if callback is not None:
                 callback(events)
-        while self._timers and self._timers[0][0] <= genuine.monotonic():
+        while self._timers and self._timers[0][0] <= originals.monotonic():
             due = heapq.heappop(self._timers)[2].callback
             if due is not None:
                 due()
@@ -76,5 +76,5 @@ class Loop:
     def _patience(self, longest: float | None) -> float | None:
         if not self._timers:
             return longest
-        left = max(0.0, self._timers[0][0] - genuine.monotonic())
+        left = max(0.0, self._timers[0][0] - originals.monotonic())
         return left if longest is None else min(left, longest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from ...system.forkable import new_lock
-from ...system.genuine import genuine
+from ...system.originals import originals
 from ...system.patience import join
 from ..hello import new_secret
 from . import by_thread
@@ -31,7 +31,7 @@ class Ranks:
         self.on_finish: list[Callable[[int], None]] = []
         """Called with the number of a rank that has run to its end."""
         secret = new_secret()
-        self.jobs = [ThreadJob(self, rank, size, f"threads-{genuine.getpid()}", secret) for rank in range(size)]
+        self.jobs = [ThreadJob(self, rank, size, f"threads-{originals.getpid()}", secret) for rank in range(size)]
 
     def fail(self, rank: int, reason: str) -> None:
         """The thread of that rank has ended by an error: tell the others. Idempotent."""
@@ -88,7 +88,7 @@ class ThreadJob(Job):
 
     @property
     def pids(self) -> list[int]:
-        return [genuine.getpid()] * self.size
+        return [originals.getpid()] * self.size
 
     def publish(self, key: str, value: bytes) -> None:
         with self.ranks.state:
@@ -96,12 +96,12 @@ class ThreadJob(Job):
             self.ranks.state.notify_all()
 
     def lookup(self, key: str, timeout: float | None = None, *, of: int | None = None) -> bytes:
-        deadline = None if timeout is None else genuine.monotonic() + timeout
+        deadline = None if timeout is None else originals.monotonic() + timeout
         with self.ranks.state:
             while key not in self.ranks.published:
                 if of is not None and of in self.ranks.failed:
                     raise JobError(self.ranks.failed[of])
-                left = None if deadline is None else deadline - genuine.monotonic()
+                left = None if deadline is None else deadline - originals.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no rank has published {key!r} within {timeout:g} s")
                 self.ranks.state.wait(left)
@@ -140,7 +140,7 @@ class ThreadJob(Job):
     def over(self) -> None:
         reason = self.crashed()
         if reason is not None:
-            self.ranks.fail(self.rank, f"rank {self.rank} (a thread of pid {genuine.getpid()}) {reason}")
+            self.ranks.fail(self.rank, f"rank {self.rank} (a thread of pid {originals.getpid()}) {reason}")
         self.finish()
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:

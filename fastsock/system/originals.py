@@ -39,7 +39,7 @@ def _missing(*_: object) -> Any:
     raise OSError(errno.ENOSYS, posix.strerror(errno.ENOSYS))
 
 
-class genuine:
+class originals:
     """A place for names, never instantiated."""
 
     close = staticmethod(posix.close)
