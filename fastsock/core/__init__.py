@@ -105,7 +105,7 @@ try:
     )
     from .binding._requests import Envelope, MessageError, Payload, Request
     from .binding._system import (
-        Hidden,
+        OwnedDescriptor,
         abstract_accept,
         abstract_is_own_user,
         abstract_pair,
@@ -151,13 +151,13 @@ __all__ = [
     "Envelope",
     "ExportLink",
     "Exporter",
-    "Hidden",
     "ImportLink",
     "Ledger",
     "Lendable",
     "Matched",
     "Memory",
     "MessageError",
+    "OwnedDescriptor",
     "Payload",
     "ProtocolViolation",
     "Request",

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from .. import chain
 from ..config import settings
-from ..system.hidden import Hidden
 from ..system.originals import originals
+from ..system.owned_descriptor import OwnedDescriptor
 from ..transport import Reason, Refused, Transport
 from . import hello, history, ports, presence, unix_calls
 from .joined import Joined, peer_process
@@ -46,13 +46,13 @@ class NearOffer:
 
     still_connecting = Reason.BACKLOG_FULL  # on one host even a connect that does not block is over by now
 
-    def __init__(self, bound: Any, where: tuple[str, int], held: Hidden) -> None:
+    def __init__(self, bound: Any, where: tuple[str, int], held: OwnedDescriptor) -> None:
         """bound: the socket's own address. where: that of the listener. held: the holder of the socket's port.
 
         Raises OSError if the name cannot be made.
         """
         self._where = where
-        self._held: Hidden | None = held
+        self._held: OwnedDescriptor | None = held
         self._deadline = 0.0
         target = packed(where[0])
         self._source = packed(bound[0])
@@ -60,7 +60,7 @@ class NearOffer:
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         try:
             name = connection_name("offer", (self._source, bound[1]), (target, where[1]))
-            self._listener = Hidden(unix_calls.listen(name))
+            self._listener = OwnedDescriptor(unix_calls.listen(name))
         except OSError:
             self.held().close()
             raise
@@ -72,7 +72,7 @@ class NearOffer:
         """Begins the bounded time: from now on the accepting end may find the offer."""
         self._deadline = originals.monotonic() + bounded_seconds()
 
-    def held(self) -> Hidden:
+    def held(self) -> OwnedDescriptor:
         """Gives the holder of the port to the caller. May be called once."""
         held, self._held = self._held, None
         assert held is not None

@@ -13,8 +13,8 @@ import os
 from resource import RLIM_INFINITY, RLIMIT_NOFILE
 
 from .. import core
-from ..system.hidden import Hidden, file_of, is_file
 from ..system.originals import originals
+from ..system.owned_descriptor import OwnedDescriptor, file_of, is_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _bind(sock: Any, address: Any) -> None:
     _Base.setsockopt(sock, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
 
 
-def hold(sock: Any) -> Hidden:
+def hold(sock: Any) -> OwnedDescriptor:
     """A second descriptor for the TCP socket. Until it is closed, no other connection gets the port.
 
     Its number is at least three quarters of this process's limit, or 3,072 if that is less. Lower numbers are left to
@@ -79,10 +79,10 @@ def hold(sock: Any) -> Hidden:
         return _hold(sock)
 
 
-def _hold(sock: Any) -> Hidden:
+def _hold(sock: Any) -> OwnedDescriptor:
     most = originals.getrlimit(RLIMIT_NOFILE)[0]
     first = _HOLDS_FROM if most == RLIM_INFINITY else min(most // 4 * 3, _HOLDS_FROM)
-    return Hidden(originals.fcntl(_Base.fileno(sock), originals.F_DUPFD_CLOEXEC, first))
+    return OwnedDescriptor(originals.fcntl(_Base.fileno(sock), originals.F_DUPFD_CLOEXEC, first))
 
 
 class HeldPort:
@@ -94,7 +94,7 @@ class HeldPort:
 
     __slots__ = ("_numbers", "_stands_for", "_tcp")
 
-    def __init__(self, tcp: Hidden, descriptors: list[int]) -> None:
+    def __init__(self, tcp: OwnedDescriptor, descriptors: list[int]) -> None:
         """The descriptors all stand for the connection."""
         self._tcp = tcp
         self._stands_for = _file(descriptors[0])

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 
-from ..system.hidden import Hidden
+from ..system.owned_descriptor import OwnedDescriptor
 from . import unix_calls
 from .names import packed, presence_name, presence_names
 from .unix_calls import DATAGRAM, UNIX, Raw
@@ -21,7 +21,7 @@ class Presence:
 
     def __init__(self, name: bytes) -> None:
         """Binds the name. Raises OSError: EADDRINUSE if another listener at the address holds it."""
-        self._holder: Hidden | None = None
+        self._holder: OwnedDescriptor | None = None
         holder = Raw(UNIX, DATAGRAM)
         try:
             holder.bind(name)
@@ -29,7 +29,7 @@ class Presence:
             holder.close()
             raise
         # A dropped listener warns by itself. The holder must not warn again, so it is only a number.
-        self._holder = Hidden(holder.detach())
+        self._holder = OwnedDescriptor(holder.detach())
 
     def close(self) -> None:
         if self._holder is not None:

@@ -16,8 +16,8 @@ import weakref
 
 from .. import core
 from ..system.forkable import new_recursive_lock
-from ..system.hidden import Hidden
 from ..system.originals import originals
+from ..system.owned_descriptor import OwnedDescriptor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class Link(_ExportLink):  # type: ignore[misc]
             self.process, user = peer_of(sock)
             if user != originals.geteuid():
                 raise PermissionError(errno.EPERM, "the importer is another user's")
-            self._process_file = Hidden(originals.pidfd_open(self.process)) if self.process else None
+            self._process_file = OwnedDescriptor(originals.pidfd_open(self.process)) if self.process else None
         except BaseException:
             sock.close()
             raise
         super().__init__(memory, int.from_bytes(originals.urandom(8), "little"))
         self._sock = sock
-        self._file = Hidden(sock.fileno())
+        self._file = OwnedDescriptor(sock.fileno())
         self._next_number = 0
         self._is_dead = False
         self._pass(core.pack_memo(core.MEMO_HELLO, self.number, core.LEDGER_BYTES), memory)

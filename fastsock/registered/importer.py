@@ -15,8 +15,8 @@ import struct
 
 from .. import core
 from ..system.forkable import new_recursive_lock
-from ..system.hidden import Hidden
 from ..system.originals import originals
+from ..system.owned_descriptor import OwnedDescriptor
 from .errors import BufferFormatError, LostBufferError
 from .exporter import CONNECTION_BITS, MOST_NUMBERS, NAME, SEQUENCED, peer_of
 
@@ -38,7 +38,7 @@ class Owner(_ImportLink):  # type: ignore[misc]
     def __init__(self, sock: Any) -> None:
         super().__init__()
         self._sock = sock
-        self._file = Hidden(sock.fileno())
+        self._file = OwnedDescriptor(sock.fileno())
         self.process, self.user = peer_of(sock)
         self.number = -1  # until it has said hello
         self._wrong = ""  # what it did that none does
@@ -140,7 +140,7 @@ class Importer:
         except BaseException:
             self._sock.close()
             raise
-        self._file = Hidden(self._sock.fileno())
+        self._file = OwnedDescriptor(self._sock.fileno())
         self._connections = 0
         self._open: set[int] = set()  # the words of connections that are
         self._unnamed: list[Owner] = []

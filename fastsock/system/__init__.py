@@ -3,7 +3,7 @@
 originals   the system's calls and its clock, also where test tools replaced them
 other_systems  what it takes them from where the system is not Linux
 forkable    locks that a forked child finds free
-hidden      descriptors that the program does not know, and may close
+owned_descriptor  descriptors that the program does not know, and may close
 starting    threads, where there may be none any more; which of them take signals
 patience    waits of the main thread that any signal ends
 together    a header and a long body as one send

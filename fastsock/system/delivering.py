@@ -20,8 +20,8 @@ import weakref
 from contextlib import contextmanager, suppress
 
 from .forkable import new_recursive_lock
-from .hidden import Hidden
 from .originals import originals
+from .owned_descriptor import OwnedDescriptor
 from .starting import start_thread
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ FIRST_NUMBER = 512  # above what a program has just closed: it may ask whether i
 _READ, _READS = 1 << 16, 16  # bytes, and how often in one look: the other end may never stop
 
 _lock = new_recursive_lock()  # a signal handler may close something
-_leaving: dict[Hidden, float] = {}  # copies whose writing half is shut, and until when they are kept
+_leaving: dict[OwnedDescriptor, float] = {}  # copies whose writing half is shut, and until when they are kept
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 _running = False
 _arranged = False
@@ -57,7 +57,7 @@ def deliver(sock: Any) -> None:
             return
         _open.discard(sock)
     try:
-        copy = Hidden(_copy_of(sock.fileno()))
+        copy = OwnedDescriptor(_copy_of(sock.fileno()))
     except (OSError, ValueError):  # it was closed before, or too many are open
         return
     if not _shut(copy.number) or _is_done(copy.number):

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t
 cdef class Memory:
     cdef void *start
     cdef readonly Py_ssize_t nbytes
-    cdef readonly object file  # a Hidden
+    cdef readonly object file  # an OwnedDescriptor
     cdef object __weakref__
 
 

@@ -7,7 +7,7 @@ from libc.stdint cimport uint64_t
 from posix.unistd cimport close as close_descriptor
 
 from ._core cimport checked
-from ._system cimport Hidden
+from ._system cimport OwnedDescriptor
 from .registered cimport (
     fs_memory_check, fs_memory_fill, fs_memory_make, fs_memory_map, fs_memory_unmap, fs_region_is_within,
 )
@@ -65,7 +65,7 @@ cdef class Memory:
 cdef Memory map_memory(int memory, uint64_t nbytes):
     cdef Memory self = Memory.__new__(Memory)
     cdef int error = 0
-    file = Hidden(memory)
+    file = OwnedDescriptor(memory)
     with nogil:
         self.start = fs_memory_map(memory, nbytes, &error)
     checked(error if self.start == NULL else 0)

@@ -1,4 +1,4 @@
-cdef class Hidden:
+cdef class OwnedDescriptor:
     cdef readonly int number
     cdef unsigned long device, file
     cdef str process

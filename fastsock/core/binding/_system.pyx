@@ -54,8 +54,8 @@ cdef str process_of(int descriptor):
 
 
 @cython.final
-cdef class Hidden:
-    """As system.hidden.Hidden."""
+cdef class OwnedDescriptor:
+    """As system.owned_descriptor.OwnedDescriptor."""
 
     def __cinit__(self, int number):
         cdef struct_stat status

@@ -12,7 +12,7 @@
 #include "rules.h"
 #include "sharing.h"
 #include "switch/candidates.h"
-#include "switch/hidden.h"
+#include "switch/descriptor.h"
 #include "switch/table.h"
 #include "watched.h"
 
@@ -88,13 +88,13 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
 static int gave_back(void)
 {
     static _Atomic int is_told;
-    int error = errno, before = error == EMFILE && fs_is_within == 0 && !fs_is_borrowed() ? fs_hidden_count() : 0;
+    int error = errno, before = error == EMFILE && fs_is_within == 0 && !fs_is_borrowed() ? fs_descriptor_count() : 0;
     if (before > 0) {
         fs_is_within++;
-        fs_hidden_give_back();
+        fs_descriptor_give_back();
         fs_watched_give_back();
         fs_polled_give_back();
-        int left = fs_hidden_count();
+        int left = fs_descriptor_count();
         if (left == before && !atomic_exchange(&is_told, 1)) fs_report_short(left);
         fs_is_within--;
         before -= left;

@@ -12,7 +12,7 @@
 #include "next.h"
 #include "process.h"
 #include "switch/carry.h"
-#include "switch/hidden.h"
+#include "switch/descriptor.h"
 #include "switch/polling.h"
 #include "switch/refusals.h"
 #include "switch/switch.h"
@@ -306,7 +306,7 @@ static int look_at_loop(struct wait *wait, struct fs_loop **asleep)
         return wait->poller->count < FS_POLLED_MOST
                    ? 0
                    : keep_listed(wait, fs_seats_look(seats, wait->ready, FS_POLLED_MOST, FS_AT_ONCE));
-    int keeps = !fs_hidden_is_short() && make_list_with_bell(wait);
+    int keeps = !fs_descriptor_is_short() && make_list_with_bell(wait);
     int found = keeps ? fs_seats_sleep(seats, wait->ready, FS_POLLED_MOST, FS_AT_ONCE, asleep) : -ESTALE;
     if (found == -ESTALE) { /* the bell is closed, or may not be kept */
         drop_loop(wait->own);

@@ -17,7 +17,7 @@
 #include "process.h"
 #include "sharing.h"
 #include "switch/closed.h"
-#include "switch/hidden.h"
+#include "switch/descriptor.h"
 #include "switch/table.h"
 #include "telling.h"
 
@@ -196,7 +196,7 @@ static void report(void)
     int to_error = strcmp(target, "-") == 0;
     int file = to_error ? -1 : open_report(target);
     if (!to_error && file < 0 && errno == EMFILE) {
-        fs_hidden_give_back();
+        fs_descriptor_give_back();
         file = open_report(target);
     }
     struct fs_closed *closed = malloc(FS_CLOSED_KEPT * sizeof *closed);

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "hidden.h"
+#include "descriptor.h"
 #include "switch.h"
 #include "system.h"
 #include "table.h"
@@ -60,7 +60,7 @@ static int tell(int descriptor, uint64_t number)
 
 /* Under the process's lock. */
 static struct {
-    struct fs_hidden socket;
+    struct fs_descriptor socket;
     uint64_t number;     /* of its name; 0: nobody answers */
     uint32_t generation; /* of the process that this is of */
     int runs;
@@ -120,7 +120,7 @@ static int await(int descriptor)
 static int own_socket(void)
 {
     fs_hold_process();
-    int descriptor = fs_hidden_number(&own.socket);
+    int descriptor = fs_descriptor_number(&own.socket);
     fs_release_process();
     return descriptor;
 }
@@ -161,7 +161,7 @@ static int bind_socket(uint64_t number)
 /* With the process's lock. */
 static void stop_listening(void)
 {
-    int descriptor = fs_hidden_take(&own.socket);
+    int descriptor = fs_descriptor_take(&own.socket);
     if (descriptor >= 0) close(descriptor);
     own.number = 0;
 }
@@ -174,7 +174,7 @@ static uint64_t number_of_process(void)
         own.generation = fs_generation();
         own.runs = 0;
         own.number = make_number();
-        if (fs_hidden_keep(&own.socket, bind_socket(own.number)) >= 0) start();
+        if (fs_descriptor_keep(&own.socket, bind_socket(own.number)) >= 0) start();
         if (!own.runs) stop_listening();
     }
     uint64_t number = own.number;
@@ -190,7 +190,7 @@ void fs_answering_rest(void)
     if (runs) {
         own.runs = 0;
         atomic_store(&resting, 1);
-        int descriptor = fs_hidden_number(&own.socket);
+        int descriptor = fs_descriptor_number(&own.socket);
         /* where the program has closed it nobody can wake the thread any more: it stays */
         if (descriptor < 0 || tell(descriptor, own.number) != 0) runs = 0;
     }
@@ -204,7 +204,7 @@ void fs_answering_go_on(void)
 {
     fs_hold_process();
     if (own.generation == fs_generation() && own.number != 0 && !own.runs) {
-        int descriptor = fs_hidden_number(&own.socket);
+        int descriptor = fs_descriptor_number(&own.socket);
         start();
         if (descriptor >= 0) tell(descriptor, own.number); /* what told the thread to rest may have been a wish's */
     }

@@ -319,7 +319,7 @@ static void heed(struct fs_candidate *candidate, struct fs_record *record, enum 
         end_try(candidate, record, 0);
         break;
     case FS_WHY_OFFERED:
-        fs_hidden_close(&candidate->seeking.stream); /* what was sent stays */
+        fs_descriptor_close(&candidate->seeking.stream); /* what was sent stays */
         go_on(candidate, record, calls, why);
         break;
     default: end_try(candidate, record, why == FS_WHY_ATTACHED || why >= FS_WHY_OTHER_HOST);
@@ -382,13 +382,13 @@ static void nap(void)
     nanosleep(&time, NULL);
 }
 
-static int wait_at(const struct fs_candidate *candidate, const struct fs_hidden *hidden, uint64_t deadline_ns)
+static int wait_at(const struct fs_candidate *candidate, const struct fs_descriptor *owned, uint64_t deadline_ns)
 {
     for (;;) {
         uint64_t now = fs_now_ns(), left = now < deadline_ns ? deadline_ns - now : 0;
         uint64_t slice = left < POLL_SLICE_NS ? left : POLL_SLICE_NS;
         struct timespec time = {0, (long)slice};
-        struct pollfd one = {fs_hidden_number(hidden), POLLIN, 0};
+        struct pollfd one = {fs_descriptor_number(owned), POLLIN, 0};
         if (left == 0) return -ETIMEDOUT;
         if (atomic_load(&candidate->word) & LEFT) return -ECANCELED;
         int ready = one.fd < 0 ? -1 : fs_poll_on(&one, 1, &time);
@@ -406,15 +406,15 @@ static int nap_until(uint64_t deadline_ns)
 static int wait_for_name(struct fs_candidate *candidate, struct fs_connection *connection, int descriptor,
                          const struct fs_candidate_settings *now, uint64_t deadline_ns)
 {
-    struct fs_hidden waits = FS_HIDDEN_NONE, stream = FS_HIDDEN_NONE;
+    struct fs_descriptor waits = FS_DESCRIPTOR_NONE, stream = FS_DESCRIPTOR_NONE;
     pid_t process;
     int error = fs_name_listen(&waits, FS_NAME_WAITS, &candidate->seeking.tuple, 1);
     if (error != 0) return nap_until(deadline_ns); /* a stranger has that name, or no number is free */
     /* it may have come between the look and the name */
     enum fs_why why = fs_seek(&candidate->seeking, connection, descriptor, now);
     if (why == FS_WHY_NOBODY) error = wait_at(candidate, &waits, deadline_ns);
-    if (error == 0 && fs_name_accept(&waits, &stream, now->peers, &process) == 0) fs_hidden_close(&stream);
-    fs_hidden_close(&waits);
+    if (error == 0 && fs_name_accept(&waits, &stream, now->peers, &process) == 0) fs_descriptor_close(&stream);
+    fs_descriptor_close(&waits);
     return error;
 }
 
@@ -428,7 +428,7 @@ static int wait_for_next(struct fs_candidate *candidate, struct fs_connection *c
     case FS_WHY_LISTENING:
         return wait_at(candidate, seeking->stage == FS_TAKING ? &seeking->stream : &seeking->listener, deadline_ns);
     case FS_WHY_OFFERED: /* the other end hangs up when it is done */
-        if (fs_hidden_number(&seeking->stream) >= 0) return wait_at(candidate, &seeking->stream, deadline_ns);
+        if (fs_descriptor_number(&seeking->stream) >= 0) return wait_at(candidate, &seeking->stream, deadline_ns);
         break;
     default: break;
     }
@@ -450,7 +450,7 @@ static enum fs_why seek_until(struct fs_candidate *candidate, struct fs_connecti
         }
         if (why != FS_WHY_NOBODY && why != FS_WHY_LISTENING && why != FS_WHY_OFFERED && why != FS_WHY_BUSY) return why;
         if (*error != 0) return why;
-        int hears = offered && fs_hidden_number(&candidate->seeking.stream) >= 0;
+        int hears = offered && fs_descriptor_number(&candidate->seeking.stream) >= 0;
         *error = wait_for_next(candidate, connection, descriptor, &now, why, deadline_ns);
         if (*error != 0 && !offered) return why;
         is_last = offered && (hears || *error != 0);

@@ -13,7 +13,7 @@
 #include "carry.h"
 #include "detour.h"
 #include "endings.h"
-#include "hidden.h"
+#include "descriptor.h"
 #include "identity.h"
 #include "options.h"
 #include "sockets/registrations.h"
@@ -192,9 +192,9 @@ void fs_leave_descriptor(int descriptor)
     if (connection != NULL) leave_by(connection, descriptor);
 }
 
-/* The socket goes to a hidden number, and a file on which every call fails by EBADF takes its place.  With the process held,
- * as when hidden numbers are closed: a close that waits stays the caller's. */
-static void bury(int descriptor, struct fs_hidden *hidden)
+/* The socket goes to an owned descriptor, and a file on which every call fails by EBADF takes its place.  With the
+ * process held, as when owned descriptors are closed: a close that waits stays the caller's. */
+static void bury(int descriptor, struct fs_descriptor *owned)
 {
     const struct fs_connection *connection = fs_table_find(descriptor);
     if (connection == NULL || connection->end == NULL || !fs_identity_holds(connection, descriptor) ||
@@ -204,8 +204,8 @@ static void bury(int descriptor, struct fs_hidden *hidden)
     int dead = number < 0 ? -1 : open("/", O_PATH | O_CLOEXEC);
     int is_buried = dead >= 0 && dup3(dead, descriptor, O_CLOEXEC) == descriptor;
     if (dead >= 0) close(dead);
-    if (is_buried) fs_hidden_keep(hidden, number); /* a child that is forked meanwhile closes it */
-    else if (number >= 0) close(number);           /* there are no numbers left */
+    if (is_buried) fs_descriptor_keep(owned, number); /* a child that is forked meanwhile closes it */
+    else if (number >= 0) close(number);              /* there are no numbers left */
 }
 
 /* Who works by the number is done before it means the dead file. */
@@ -217,7 +217,7 @@ static int lock_out(fs_lock_word *word)
 
 void fs_leave_number(int descriptor)
 {
-    struct fs_hidden socket = FS_HIDDEN_NONE;
+    struct fs_descriptor socket = FS_DESCRIPTOR_NONE;
     struct fs_connection *entered = fs_table_find(descriptor);
     if (entered == NULL) return;
     if (entered->end == NULL || !fs_connection_enter(entered, descriptor)) entered = NULL;
@@ -231,7 +231,7 @@ void fs_leave_number(int descriptor)
     if (sends) fs_unlock(&record->sender);
     if (entered != NULL) fs_connection_exit(entered);
     if (connection != NULL) leave_by(connection, socket.number >= 0 ? socket.number : descriptor);
-    fs_hidden_close(&socket);
+    fs_descriptor_close(&socket);
 }
 
 void fs_leave_range(unsigned first, unsigned last)

@@ -95,7 +95,7 @@ void fs_loop_free(struct fs_loop *loop)
     free(loop);
 }
 
-int fs_loop_descriptor(const struct fs_loop *loop) { return fs_hidden_number(&loop->home.bell); }
+int fs_loop_descriptor(const struct fs_loop *loop) { return fs_descriptor_number(&loop->home.bell); }
 
 /* ---- slots, with the lock ---- */
 

@@ -33,15 +33,15 @@ static struct name name_of(uint64_t id)
     return name;
 }
 
-static int keep(struct fs_hidden *hidden, int number)
+static int keep(struct fs_descriptor *owned, int number)
 {
-    int kept = fs_hidden_keep(hidden, number);
+    int kept = fs_descriptor_keep(owned, number);
     return kept < 0 ? kept : 0;
 }
 
 static int make_stream(void)
 {
-    if (fs_hidden_is_short()) return -EMFILE;
+    if (fs_descriptor_is_short()) return -EMFILE;
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return made < 0 ? -errno : made;
 }
@@ -92,9 +92,9 @@ static int make_bell(struct fs_loop_home *home)
 
 int fs_loop_open(struct fs_loop_home *home, uint64_t id)
 {
-    *home = (struct fs_loop_home){NULL, FS_HIDDEN_NONE, FS_HIDDEN_NONE, FS_HIDDEN_NONE, FS_HIDDEN_NONE};
+    *home = (struct fs_loop_home){NULL, FS_DESCRIPTOR_NONE, FS_DESCRIPTOR_NONE, FS_DESCRIPTOR_NONE, FS_DESCRIPTOR_NONE};
     fs_hold_process();
-    int error = fs_hidden_is_short() ? -EMFILE : keep(&home->memory, make_memory());
+    int error = fs_descriptor_is_short() ? -EMFILE : keep(&home->memory, make_memory());
     if (error == 0) error = make_bell(home);
     if (error == 0) error = keep(&home->listener, listen_at(id));
     fs_release_process();
@@ -112,10 +112,10 @@ int fs_loop_open(struct fs_loop_home *home, uint64_t id)
 
 void fs_loop_close(struct fs_loop_home *home)
 {
-    fs_hidden_close(&home->listener);
-    fs_hidden_close(&home->rope);
-    fs_hidden_close(&home->bell);
-    fs_hidden_close(&home->memory);
+    fs_descriptor_close(&home->listener);
+    fs_descriptor_close(&home->rope);
+    fs_descriptor_close(&home->bell);
+    fs_descriptor_close(&home->memory);
     if (home->page != NULL) munmap(home->page, PAGE_BYTES);
     home->page = NULL;
 }
@@ -123,14 +123,14 @@ void fs_loop_close(struct fs_loop_home *home)
 void fs_loop_still(const struct fs_loop_home *home)
 {
     char rung[256];
-    int number = fs_hidden_number(&home->bell);
+    int number = fs_descriptor_number(&home->bell);
     if (number < 0) return;
     while (read(number, rung, sizeof rung) == (ssize_t)sizeof rung) continue;
 }
 
 void fs_loop_ring_own(const struct fs_loop_home *home)
 {
-    int number = fs_hidden_number(&home->rope);
+    int number = fs_descriptor_number(&home->rope);
     if (number >= 0 && write(number, "", 1) < 0) return; /* it is full: the bell is readable */
 }
 
@@ -174,8 +174,8 @@ static int is_same_user(int stream, pid_t *process)
 void fs_loop_answer(const struct fs_loop_home *home)
 {
     fs_hold_process(); /* no child gets a copy of a stream */
-    int listener = fs_hidden_number(&home->listener);
-    const int numbers[PASSED] = {fs_hidden_number(&home->memory), fs_hidden_number(&home->rope)};
+    int listener = fs_descriptor_number(&home->listener);
+    const int numbers[PASSED] = {fs_descriptor_number(&home->memory), fs_descriptor_number(&home->rope)};
     for (int i = 0; i < MOST_ANSWERS && listener >= 0; i++) {
         pid_t process;
         int stream = fs_abstract_accept(listener);
@@ -189,7 +189,7 @@ void fs_loop_answer(const struct fs_loop_home *home)
 
 /* ---- the sender ---- */
 
-int fs_loop_ask(struct fs_hidden *stream, uint64_t id, pid_t *process)
+int fs_loop_ask(struct fs_descriptor *stream, uint64_t id, pid_t *process)
 {
     struct name name = name_of(id);
     fs_hold_process();
@@ -242,7 +242,7 @@ static int open_rope(int rope)
     return own < 0 ? -errno : own;
 }
 
-static int use(const int numbers[PASSED], uint64_t id, struct fs_loop_page **page, struct fs_hidden *rope)
+static int use(const int numbers[PASSED], uint64_t id, struct fs_loop_page **page, struct fs_descriptor *rope)
 {
     int error = check_memory(numbers[MEMORY], id, page);
     if (error != 0) return error;
@@ -253,14 +253,14 @@ static int use(const int numbers[PASSED], uint64_t id, struct fs_loop_page **pag
     return error;
 }
 
-int fs_loop_take(struct fs_hidden *stream, uint64_t id, struct fs_loop_page **page, struct fs_hidden *rope)
+int fs_loop_take(struct fs_descriptor *stream, uint64_t id, struct fs_loop_page **page, struct fs_descriptor *rope)
 {
     union rights control;
     struct message message;
     struct iovec one = {&message, sizeof message};
     struct msghdr header = {
         .msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
-    int numbers[PASSED + 1], number = fs_hidden_number(stream);
+    int numbers[PASSED + 1], number = fs_descriptor_number(stream);
     if (number < 0) return -EBADF;
     fs_hold_process();
     ssize_t got = recvmsg(number, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -270,7 +270,7 @@ int fs_loop_take(struct fs_hidden *stream, uint64_t id, struct fs_loop_page **pa
                     ? use(numbers, id, page, rope)
                     : -EPROTO;
     while (rights > 0) close(numbers[--rights]);
-    if (error != -EAGAIN && (number = fs_hidden_take(stream)) >= 0) close(number);
+    if (error != -EAGAIN && (number = fs_descriptor_take(stream)) >= 0) close(number);
     fs_release_process();
     return error;
 }

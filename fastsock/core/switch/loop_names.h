@@ -3,9 +3,9 @@
  * The loop listens at an abstract UNIX name made of its number.  Who asks there is answered in the loop's next calls.  Both
  * see by the kernel's word that the other one runs as the same user.  Nothing here waits.
  *
- * The bell is a pipe.  An eventfd cannot be told from another one of the process by looking at it (hidden.h), and whoever
- * shares it could make a write to it block.  A sender opens the pipe anew, so its writes never block, whatever the other
- * end does.  It opens both directions, so a loop that is dead raises no SIGPIPE.
+ * The bell is a pipe.  An eventfd cannot be told from another one of the process by looking at it (descriptor.h), and
+ * whoever shares it could make a write to it block.  A sender opens the pipe anew, so its writes never block, whatever the
+ * other end does.  It opens both directions, so a loop that is dead raises no SIGPIPE.
  */
 #ifndef FASTSOCK_LOOP_NAMES_H
 #define FASTSOCK_LOOP_NAMES_H
@@ -13,12 +13,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "hidden.h"
+#include "descriptor.h"
 #include "loop_page.h"
 
 struct fs_loop_home {
     struct fs_loop_page *page;
-    struct fs_hidden memory, bell, rope, listener; /* a byte into `rope` makes `bell` readable */
+    struct fs_descriptor memory, bell, rope, listener; /* a byte into `rope` makes `bell` readable */
 };
 
 int fs_loop_open(struct fs_loop_home *home, uint64_t id); /* 0 or -errno */
@@ -28,8 +28,8 @@ void fs_loop_ring_own(const struct fs_loop_home *home);   /* as a sender does */
 void fs_loop_still(const struct fs_loop_home *home);      /* the bell is not readable any more */
 
 /* Of the sender.  0: it was asked.  -ECONNREFUSED: there is no such loop; other errors: not now. */
-int fs_loop_ask(struct fs_hidden *stream, uint64_t id, pid_t *process);
+int fs_loop_ask(struct fs_descriptor *stream, uint64_t id, pid_t *process);
 /* 0: the page and the rope, and the stream is closed.  -EAGAIN: not yet; others: never. */
-int fs_loop_take(struct fs_hidden *stream, uint64_t id, struct fs_loop_page **page, struct fs_hidden *rope);
+int fs_loop_take(struct fs_descriptor *stream, uint64_t id, struct fs_loop_page **page, struct fs_descriptor *rope);
 
 #endif

@@ -65,18 +65,18 @@ _Static_assert(1 + sizeof NAME + 1 + 2 * (1 + 32 + 1 + 4) <= sizeof((struct sock
 
 static int make_stream(void)
 {
-    if (fs_hidden_is_short()) return -EMFILE;
+    if (fs_descriptor_is_short()) return -EMFILE;
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return made < 0 ? -errno : made;
 }
 
-static int keep(struct fs_hidden *hidden, int number)
+static int keep(struct fs_descriptor *owned, int number)
 {
-    int kept = fs_hidden_keep(hidden, number);
+    int kept = fs_descriptor_keep(owned, number);
     return kept < 0 ? kept : 0;
 }
 
-int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens)
+int fs_name_listen(struct fs_descriptor *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens)
 {
     struct name name = name_of(kind, tuple, listens);
     fs_hold_process();
@@ -92,7 +92,7 @@ int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const str
     return error;
 }
 
-static int check_user(const struct fs_hidden *stream, enum fs_name_peers peers, pid_t *process)
+static int check_user(const struct fs_descriptor *stream, enum fs_name_peers peers, pid_t *process)
 {
     uid_t user;
     int error = fs_abstract_peer(stream->number, process, &user);
@@ -100,25 +100,25 @@ static int check_user(const struct fs_hidden *stream, enum fs_name_peers peers, 
     return peers == FS_PEERS_ANY || fs_is_own_user(user) ? 0 : -EACCES;
 }
 
-static int checked(struct fs_hidden *stream, enum fs_name_peers peers, pid_t *process)
+static int checked(struct fs_descriptor *stream, enum fs_name_peers peers, pid_t *process)
 {
     int error = check_user(stream, peers, process);
-    if (error != 0) fs_hidden_close(stream);
+    if (error != 0) fs_descriptor_close(stream);
     return error;
 }
 
 /* A stream that found nobody serves again: to make one costs more than to ask. */
-static struct fs_hidden spare = {.number = -1};
+static struct fs_descriptor spare = {.number = -1};
 
-static int take_spare(struct fs_hidden *stream)
+static int take_spare(struct fs_descriptor *stream)
 {
     int error = 0;
     fs_hold_process();
-    if (fs_hidden_number(&spare) >= 0) {
-        fs_hidden_move(&spare, stream);
+    if (fs_descriptor_number(&spare) >= 0) {
+        fs_descriptor_move(&spare, stream);
         stream->optional = 0;
     } else {
-        fs_hidden_take(&spare);
+        fs_descriptor_take(&spare);
         error = keep(stream, make_stream());
     }
     fs_release_process();
@@ -126,16 +126,16 @@ static int take_spare(struct fs_hidden *stream)
 }
 
 /* Another thread may have given one meanwhile. */
-static void give_spare(struct fs_hidden *stream)
+static void give_spare(struct fs_descriptor *stream)
 {
     fs_hold_process();
-    if (spare.number < 0) fs_hidden_move(stream, &spare);
+    if (spare.number < 0) fs_descriptor_move(stream, &spare);
     spare.optional = 1;
     fs_release_process();
-    fs_hidden_close(stream);
+    fs_descriptor_close(stream);
 }
 
-int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
+int fs_name_find(struct fs_descriptor *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
                  enum fs_name_peers peers, pid_t *process)
 {
     struct name name = name_of(kind, tuple, listens);
@@ -145,14 +145,15 @@ int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct 
         return checked(stream, peers, process);
     error = -errno;
     if (error == -ECONNREFUSED) give_spare(stream);
-    else fs_hidden_close(stream);
+    else fs_descriptor_close(stream);
     return error;
 }
 
-int fs_name_accept(const struct fs_hidden *listener, struct fs_hidden *stream, enum fs_name_peers peers, pid_t *process)
+int fs_name_accept(const struct fs_descriptor *listener, struct fs_descriptor *stream, enum fs_name_peers peers,
+                   pid_t *process)
 {
     fs_hold_process();
-    int number = fs_hidden_number(listener);
+    int number = fs_descriptor_number(listener);
     int error = number < 0 ? -EBADF : keep(stream, fs_abstract_accept(number));
     fs_release_process();
     return error != 0 ? error : checked(stream, peers, process);
@@ -172,7 +173,7 @@ union rights {
     struct cmsghdr aligned;
 };
 
-int fs_offer_send(const struct fs_hidden *stream, const struct fs_counters *counters, int memory)
+int fs_offer_send(const struct fs_descriptor *stream, const struct fs_counters *counters, int memory)
 {
     union rights control;
     struct message message = {.magic = OFFER_MAGIC,
@@ -182,7 +183,7 @@ int fs_offer_send(const struct fs_hidden *stream, const struct fs_counters *coun
     struct iovec one = {&message, sizeof message};
     struct msghdr header = {
         .msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = CMSG_SPACE(sizeof memory)};
-    int number = fs_hidden_number(stream);
+    int number = fs_descriptor_number(stream);
     if (number < 0) return -EBADF;
     memset(&control, 0, sizeof control);
     struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
@@ -212,15 +213,15 @@ static int check_message(const struct message *message, ssize_t got, int flags, 
     return message->magic == OFFER_MAGIC && message->version == FS_VERSION ? 0 : -EPROTO;
 }
 
-int fs_offer_take(const struct fs_hidden *stream, struct fs_hidden *memory, struct fs_counters *counters)
+int fs_offer_take(const struct fs_descriptor *stream, struct fs_descriptor *memory, struct fs_counters *counters)
 {
     union rights control;
     struct message message;
     struct iovec one = {&message, sizeof message};
     struct msghdr header = {
         .msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
-    int numbers[2], number = fs_hidden_number(stream);
-    *memory = FS_HIDDEN_NONE;
+    int numbers[2], number = fs_descriptor_number(stream);
+    *memory = FS_DESCRIPTOR_NONE;
     if (number < 0) return -EBADF;
     fs_hold_process();
     ssize_t got = recvmsg(number, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

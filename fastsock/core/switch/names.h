@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "counters.h"
-#include "hidden.h"
+#include "descriptor.h"
 #include "tuple.h"
 
 enum fs_name_kind {
@@ -24,22 +24,22 @@ enum fs_name_kind {
 enum fs_name_peers { FS_PEERS_OWN, FS_PEERS_ANY };
 
 /* `listens`: whether the caller is the end that listens.  0, or -errno: -EADDRINUSE: somebody has that name. */
-int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens);
+int fs_name_listen(struct fs_descriptor *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens);
 
 /* A stream to whoever listens there.  0; -ECONNREFUSED: nobody; -EACCES: a process of another user; other errors. */
-int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
+int fs_name_find(struct fs_descriptor *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
                  enum fs_name_peers peers, pid_t *process);
 
 /* A stream of whoever came.  0; -EAGAIN: nobody yet; -EACCES: a process of another user, which is sent away; -EBADF: the
  * program closed the listener. */
-int fs_name_accept(const struct fs_hidden *listener, struct fs_hidden *stream, enum fs_name_peers peers,
+int fs_name_accept(const struct fs_descriptor *listener, struct fs_descriptor *stream, enum fs_name_peers peers,
                    pid_t *process);
 
-int fs_offer_send(const struct fs_hidden *stream, const struct fs_counters *counters, int memory); /* 0 or -errno */
+int fs_offer_send(const struct fs_descriptor *stream, const struct fs_counters *counters, int memory); /* 0 or -errno */
 
 /* 0: the memory, which nobody has looked into, and of the other end's counters those that tell whether both agree.
  * -EAGAIN: not yet; -ECONNRESET: none will come; -EPROTO: something else came, or an offer of another version; -EMFILE: no
  * number is free for the memory. */
-int fs_offer_take(const struct fs_hidden *stream, struct fs_hidden *memory, struct fs_counters *counters);
+int fs_offer_take(const struct fs_descriptor *stream, struct fs_descriptor *memory, struct fs_counters *counters);
 
 #endif

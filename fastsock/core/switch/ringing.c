@@ -17,7 +17,7 @@ struct known {
     _Atomic uint64_t id;               /* 0: nobody may begin to use it */
     _Atomic uint32_t users, asking;    /* one of the users asks, or takes the answer */
     struct fs_loop_page *_Atomic page; /* NULL until the answer has come */
-    struct fs_hidden rope, stream;
+    struct fs_descriptor rope, stream;
     pid_t process;
     _Atomic uint64_t rest_until; /* then it may be asked again */
     _Atomic uint64_t used;       /* the last of all askings by then */
@@ -44,9 +44,9 @@ static void leave(struct known *known) { atomic_fetch_sub(&known->users, 1); }
 
 /* ---- under the process's lock ---- */
 
-static void drop(struct fs_hidden *hidden)
+static void drop(struct fs_descriptor *owned)
 {
-    int number = fs_hidden_take(hidden);
+    int number = fs_descriptor_take(owned);
     if (number >= 0) close(number);
 }
 
@@ -87,7 +87,7 @@ static void rest(struct known *known) { atomic_store(&known->rest_until, fs_now_
 
 static void meet(uint64_t id)
 {
-    struct fs_hidden none = FS_HIDDEN_NONE;
+    struct fs_descriptor none = FS_DESCRIPTOR_NONE;
     fs_hold_process();
     struct known *known = enter(id); /* another thread was quicker */
     if (known != NULL) {
@@ -124,7 +124,7 @@ static int ring(struct known *known, struct fs_loop_page *page, uint32_t slot)
 {
     uint64_t sleep = fs_loop_page_set(page, slot);
     if (sleep == 0) return 1;
-    int number = fs_hidden_number(&known->rope);
+    int number = fs_descriptor_number(&known->rope);
     if (number < 0) { /* the program has closed it: another one is asked for */
         atomic_store(&known->id, 0);
         return 0;
@@ -160,7 +160,7 @@ int fs_ring_known(void)
 
 /* ---- forks ---- */
 
-/* The ropes are closed here (hidden.h), and the threads that used a place are not here: a child asks for itself. */
+/* The ropes are closed here (descriptor.h), and the threads that used a place are not here: a child asks for itself. */
 static void forget_all(void)
 {
     for (int i = 0; i < PLACES; i++) {
@@ -169,7 +169,7 @@ static void forget_all(void)
         atomic_store(&places[i].id, 0);
         atomic_store(&places[i].users, 0);
         atomic_store(&places[i].asking, 0);
-        places[i].rope = places[i].stream = FS_HIDDEN_NONE;
+        places[i].rope = places[i].stream = FS_DESCRIPTOR_NONE;
     }
 }
 

@@ -41,12 +41,13 @@ static enum fs_why why_of(int error)
 
 void fs_seeking_clear(struct fs_seeking *seeking)
 {
-    *seeking = (struct fs_seeking){.listener = FS_HIDDEN_NONE, .stream = FS_HIDDEN_NONE, .memory = FS_HIDDEN_NONE};
+    *seeking =
+        (struct fs_seeking){.listener = FS_DESCRIPTOR_NONE, .stream = FS_DESCRIPTOR_NONE, .memory = FS_DESCRIPTOR_NONE};
 }
 
 static void close_name(struct fs_seeking *seeking)
 {
-    fs_hidden_close(&seeking->listener);
+    fs_descriptor_close(&seeking->listener);
     if (seeking->named_in == fs_generation()) atomic_fetch_sub(&names, 1);
     seeking->named_in = 0;
 }
@@ -60,8 +61,8 @@ static void drop_segment(struct fs_seeking *seeking)
 void fs_seeking_stop(struct fs_seeking *seeking)
 {
     close_name(seeking);
-    fs_hidden_close(&seeking->stream);
-    fs_hidden_close(&seeking->memory);
+    fs_descriptor_close(&seeking->stream);
+    fs_descriptor_close(&seeking->memory);
     drop_segment(seeking);
     seeking->stage = FS_RESTING;
 }
@@ -138,9 +139,9 @@ static uint32_t most_names(void)
 /* An end that waits for this name hears that it is there. */
 static void knock(const struct fs_seeking *seeking, enum fs_name_peers peers)
 {
-    struct fs_hidden stream = FS_HIDDEN_NONE;
+    struct fs_descriptor stream = FS_DESCRIPTOR_NONE;
     pid_t process;
-    if (fs_name_find(&stream, FS_NAME_WAITS, &seeking->tuple, 0, peers, &process) == 0) fs_hidden_close(&stream);
+    if (fs_name_find(&stream, FS_NAME_WAITS, &seeking->tuple, 0, peers, &process) == 0) fs_descriptor_close(&stream);
 }
 
 static enum fs_why open_name(struct fs_seeking *seeking, enum fs_name_peers peers)
@@ -175,12 +176,12 @@ static enum fs_why take_offer(struct fs_seeking *seeking)
     int error = fs_offer_take(&seeking->stream, &seeking->memory, &seeking->theirs);
     if (error == -EAGAIN) return FS_WHY_LISTENING;
     if (error == -ECONNRESET) { /* it could not offer, and will come again */
-        fs_hidden_close(&seeking->stream);
+        fs_descriptor_close(&seeking->stream);
         seeking->stage = FS_LISTENING;
         return FS_WHY_LISTENING;
     }
-    if (error == 0) seeking->segment = fs_segment_map(fs_hidden_number(&seeking->memory), &error);
-    fs_hidden_close(&seeking->memory);
+    if (error == 0) seeking->segment = fs_segment_map(fs_descriptor_number(&seeking->memory), &error);
+    fs_descriptor_close(&seeking->memory);
     if (error == 0) {
         close_name(seeking);
         seeking->stage = FS_JOINING;
@@ -234,7 +235,7 @@ static enum fs_why make_memory(struct fs_seeking *seeking, uint32_t ring_bytes)
     int number;
     fs_hold_process();
     seeking->segment = fs_segment_make(ring_bytes, &number);
-    int kept = fs_hidden_keep(&seeking->memory, number);
+    int kept = fs_descriptor_keep(&seeking->memory, number);
     fs_release_process();
     if (kept >= 0) return FS_WHY_ATTACHED;
     drop_segment(seeking);
@@ -249,8 +250,8 @@ static enum fs_why pass_memory(struct fs_seeking *seeking, struct fs_connection 
     int error = fs_attach_offer(connection, descriptor, seeking->segment, &limits);
     if (error != 0) return why_of(error);
     seeking->stage = FS_OFFERING;
-    error = fs_offer_send(&seeking->stream, &seeking->counters, fs_hidden_number(&seeking->memory));
-    fs_hidden_close(&seeking->memory);
+    error = fs_offer_send(&seeking->stream, &seeking->counters, fs_descriptor_number(&seeking->memory));
+    fs_descriptor_close(&seeking->memory);
     drop_segment(seeking);
     return error == 0 ? FS_WHY_OFFERED : fs_seeking_withdraw(connection, descriptor);
 }

@@ -21,7 +21,7 @@ struct fs_seeking {
     pid_t process; /* the other end's */
     struct fs_tuple tuple;
     struct fs_counters counters, theirs;
-    struct fs_hidden listener, stream, memory;
+    struct fs_descriptor listener, stream, memory;
     struct fs_segment *segment;
 };
 

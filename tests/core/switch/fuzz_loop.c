@@ -22,9 +22,9 @@ static uint64_t take(const uint8_t **data, const uint8_t *end, size_t bytes)
 }
 
 /* As any process of the same user gets it. */
-static struct fs_loop_page *page_of(struct fs_loop *loop, uint64_t id, struct fs_hidden *rope)
+static struct fs_loop_page *page_of(struct fs_loop *loop, uint64_t id, struct fs_descriptor *rope)
 {
-    struct fs_hidden stream;
+    struct fs_descriptor stream;
     struct fs_loop_page *page = NULL;
     pid_t process;
     int numbers[4];
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(slot >= 0);
     struct fs_switch_words *words = fs_words_in(pair.end[0]->end);
     const uint64_t id = atomic_load(&words->loop);
-    struct fs_hidden rope;
+    struct fs_descriptor rope;
     struct fs_loop_page *page = page_of(loop, id, &rope);
     for (int steps = 0; data < end && steps < 300; steps++) {
         uint64_t op = take(&data, end, 1), what;
@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     munmap(page, sizeof *page);
-    fs_hidden_close(&rope);
+    fs_descriptor_close(&rope);
     fs_loop_free(loop);
     const struct linger reset = {1, 0}; /* else so many runs would leave no port */
     for (int side = 0; side < 2; side++) setsockopt(pair.fd[side], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);

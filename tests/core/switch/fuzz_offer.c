@@ -21,12 +21,12 @@ static unsigned char right[256];
 static size_t right_length;
 static int connected;
 
-static void pair(struct fs_hidden *in, int *out)
+static void pair(struct fs_descriptor *in, int *out)
 {
     int both[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) == 0);
     fs_hold_process();
-    CHECK(fs_hidden_keep(in, both[0]) >= 0);
+    CHECK(fs_descriptor_keep(in, both[0]) >= 0);
     fs_release_process();
     *out = both[1];
 }
@@ -35,7 +35,7 @@ static void pair(struct fs_hidden *in, int *out)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const struct fs_counters counters = {.received = 1, .acknowledged = 2};
-    struct fs_hidden sender;
+    struct fs_descriptor sender;
     (void)argc, (void)argv;
     when_failing = abort;
     pair(&sender, &connected);
@@ -43,7 +43,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     ssize_t got = recv(connected, right, sizeof right, 0);
     CHECK(got > 0);
     right_length = (size_t)got;
-    fs_hidden_close(&sender);
+    fs_descriptor_close(&sender);
     return 0;
 }
 
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     if (length < PREFIX + 1) return 0;
     unsigned char bytes[sizeof right];
     struct fs_counters counters;
-    struct fs_hidden in, memory;
+    struct fs_descriptor in, memory;
     int out, numbers[MOST_SENT], error = 0, descriptors = count_descriptors();
     size_t count = data[0] % (MOST_SENT + 1), said = right_length;
     memcpy(bytes, right, sizeof bytes);
@@ -101,13 +101,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     while ((error = fs_offer_take(&in, &memory, &counters)) != -EAGAIN && error != -ECONNRESET) {
         if (error != 0) continue;
         CHECK(count == 1 && said >= right_length);
-        struct fs_segment *segment = fs_segment_map(fs_hidden_number(&memory), &error);
+        struct fs_segment *segment = fs_segment_map(fs_descriptor_number(&memory), &error);
         CHECK((segment == NULL) == (error != 0));
         if (segment != NULL) fs_segment_drop(segment);
-        fs_hidden_close(&memory);
+        fs_descriptor_close(&memory);
     }
     if (out >= 0) close(out);
-    fs_hidden_close(&in);
+    fs_descriptor_close(&in);
     CHECK_EQUAL(count_descriptors(), descriptors);
     return 0;
 }

@@ -71,7 +71,7 @@ static int descriptors_at_first(void)
     for (int side = 0; side < 2; side++) pair_close(&pair, side);
     pair_done(&pair);
     struct tcp tcp = tcp_connect(AF_INET, "127.0.0.1");
-    struct fs_hidden stream = FS_HIDDEN_NONE;
+    struct fs_descriptor stream = FS_DESCRIPTOR_NONE;
     struct fs_tuple tuple;
     pid_t process;
     CHECK_EQUAL(fs_tuple_of(tcp.client, &tuple), 0);
@@ -420,13 +420,13 @@ TEST(candidates_that_two_processes_hold_wait, NEEDS_PROCESSES)
 static struct sockaddr_un name_of(struct ends *ends, socklen_t *size)
 {
     struct sockaddr_un name;
-    struct fs_hidden listener;
+    struct fs_descriptor listener;
     struct fs_tuple tuple;
     *size = sizeof name;
     CHECK_EQUAL(fs_tuple_of(ends->side[0].fd, &tuple), 0);
     CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &tuple, 1), 0);
     CHECK(getsockname(listener.number, (struct sockaddr *)&name, size) == 0);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&listener);
     return name;
 }
 
@@ -494,7 +494,7 @@ static void take_back(int sends)
     use(8, UINT64_MAX);
     int before = descriptors_at_first();
     struct ends ends = make();
-    struct fs_hidden listener;
+    struct fs_descriptor listener;
     struct fs_tuple tuple;
     CHECK_EQUAL(fs_tuple_of(ends.side[0].fd, &tuple), 0);
     CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &tuple, 1), 0);
@@ -504,7 +504,7 @@ static void take_back(int sends)
     CHECK(descriptors_of(&ends) <= before + 1); /* the name; what was sent is closed */
     for (int i = 0; i < 100 && why(&ends.side[1]) == FS_WHY_OFFERED; i++) one_way(&ends, sends, 10);
     CHECK_EQUAL(why(&ends.side[1]), FS_WHY_UNANSWERED);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&listener);
     atomic_store(&ends.side[0].connection->record->next_try, 0);
     for (int i = 0; i < 300; i++) one_way(&ends, sends, 10);
     talk_until_attached(&ends, 3000);
@@ -778,7 +778,7 @@ TEST(attach_without_a_name_to_wait_at, 0)
     use(UINT32_MAX - 1, UINT64_MAX);
     for (uint64_t delay = 0; delay < 3; delay++) {
         struct ends ends = make();
-        struct fs_hidden taken;
+        struct fs_descriptor taken;
         struct fs_tuple tuple;
         uint64_t delay_us[2] = {delay * 500, 0};
         int result[2];
@@ -787,7 +787,7 @@ TEST(attach_without_a_name_to_wait_at, 0)
         CHECK_EQUAL(fs_candidate_attach(ends.side[1].connection, ends.side[1].fd, fs_now_ns() + 1000000), -ETIMEDOUT);
         attach_both(&ends, delay_us, SOON_NS, result);
         CHECK(result[0] == 0 && result[1] == 0);
-        fs_hidden_close(&taken);
+        fs_descriptor_close(&taken);
         forget(&ends);
     }
 }

@@ -44,12 +44,12 @@ static void forget(struct ends *ends)
     tcp_forget(&ends->tcp);
 }
 
-static int listen_for(struct ends *ends, struct fs_hidden *listener)
+static int listen_for(struct ends *ends, struct fs_descriptor *listener)
 {
     return fs_name_listen(listener, FS_NAME_OFFERS, &ends->of_accepted, 1);
 }
 
-static int find(struct ends *ends, struct fs_hidden *stream)
+static int find(struct ends *ends, struct fs_descriptor *stream)
 {
     pid_t process = 0;
     int error = fs_name_find(stream, FS_NAME_OFFERS, &ends->of_client, 0, FS_PEERS_OWN, &process);
@@ -57,7 +57,7 @@ static int find(struct ends *ends, struct fs_hidden *stream)
     return error;
 }
 
-static int take_in(struct fs_hidden *listener, struct fs_hidden *stream)
+static int take_in(struct fs_descriptor *listener, struct fs_descriptor *stream)
 {
     pid_t process = 0;
     int error = fs_name_accept(listener, stream, FS_PEERS_OWN, &process);
@@ -67,7 +67,7 @@ static int take_in(struct fs_hidden *listener, struct fs_hidden *stream)
 
 static const struct fs_counters counted = {.received = 11, .acknowledged = 12};
 
-static int offer(struct fs_hidden *stream)
+static int offer(struct fs_descriptor *stream)
 {
     int memory = memfd_create("offered", MFD_CLOEXEC);
     CHECK(memory >= 0 && pwrite(memory, "memory", 6, 0) == 6);
@@ -76,23 +76,23 @@ static int offer(struct fs_hidden *stream)
     return error;
 }
 
-static void expect_offer(struct fs_hidden *stream)
+static void expect_offer(struct fs_descriptor *stream)
 {
     struct fs_counters counters;
-    struct fs_hidden memory;
+    struct fs_descriptor memory;
     char text[6];
     CHECK_EQUAL(fs_offer_take(stream, &memory, &counters), 0);
     CHECK(counters.received == counted.received && counters.acknowledged == counted.acknowledged);
-    CHECK(pread(fs_hidden_number(&memory), text, 6, 0) == 6 && memcmp(text, "memory", 6) == 0);
+    CHECK(pread(fs_descriptor_number(&memory), text, 6, 0) == 6 && memcmp(text, "memory", 6) == 0);
     CHECK(fcntl(memory.number, F_GETFD) == FD_CLOEXEC);
-    fs_hidden_close(&memory);
+    fs_descriptor_close(&memory);
 }
 
 static void run(int family, const char *ip)
 {
     struct ends ends = make(family, ip);
     int before = count_descriptors();
-    struct fs_hidden listener = FS_HIDDEN_NONE, out = FS_HIDDEN_NONE, in = FS_HIDDEN_NONE;
+    struct fs_descriptor listener = FS_DESCRIPTOR_NONE, out = FS_DESCRIPTOR_NONE, in = FS_DESCRIPTOR_NONE;
     CHECK(fs_tuple_is_local(&ends.of_accepted) && fs_tuple_is_local(&ends.of_client));
     CHECK(fs_tuple_is_first(&ends.of_accepted) == !fs_tuple_is_first(&ends.of_client));
     CHECK(!fs_tuple_is_own(&ends.of_accepted) && !fs_tuple_is_own(&ends.of_client));
@@ -101,15 +101,15 @@ static void run(int family, const char *ip)
     CHECK_EQUAL(take_in(&listener, &in), -EAGAIN);
     CHECK_EQUAL(find(&ends, &out), 0);
     CHECK_EQUAL(take_in(&listener, &in), 0);
-    fs_hidden_close(&listener);
-    struct fs_hidden memory;
+    fs_descriptor_close(&listener);
+    struct fs_descriptor memory;
     struct fs_counters counters;
     CHECK_EQUAL(fs_offer_take(&in, &memory, &counters), -EAGAIN);
     CHECK_EQUAL(offer(&out), 0);
-    fs_hidden_close(&out); /* what it sent stays */
+    fs_descriptor_close(&out); /* what it sent stays */
     expect_offer(&in);
     CHECK_EQUAL(fs_offer_take(&in, &memory, &counters), -ECONNRESET);
-    fs_hidden_close(&in);
+    fs_descriptor_close(&in);
     CHECK_EQUAL(find(&ends, &out), -ECONNREFUSED);
     CHECK(count_descriptors() <= before + 1); /* the one that serves again */
     forget(&ends);
@@ -138,18 +138,18 @@ TEST(names_meet_between_ipv4_and_ipv6, 0)
     ends.accepted = tcp_accept(&tcp);
     CHECK_EQUAL(fs_tuple_of(ends.accepted, &ends.of_accepted), 0);
     CHECK_EQUAL(fs_tuple_of(ends.tcp.client, &ends.of_client), 0);
-    struct fs_hidden listener, out;
+    struct fs_descriptor listener, out;
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
     CHECK_EQUAL(find(&ends, &out), 0);
-    fs_hidden_close(&out);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&out);
+    fs_descriptor_close(&listener);
     forget(&ends);
 }
 
 TEST(names_of_two_processes_meet, NEEDS_PROCESSES)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, out, in;
+    struct fs_descriptor listener, out, in;
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
     pid_t client = start_process();
     if (client == 0) {
@@ -162,8 +162,8 @@ TEST(names_of_two_processes_meet, NEEDS_PROCESSES)
     CHECK_EQUAL(fs_name_accept(&listener, &in, FS_PEERS_OWN, &process), 0);
     CHECK_EQUAL(process, client);
     expect_offer(&in);
-    fs_hidden_close(&in);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&in);
+    fs_descriptor_close(&listener);
     forget(&ends);
 }
 
@@ -235,11 +235,11 @@ TEST(tuple_of_own_addresses_is_local, 0)
 static struct sockaddr_un name_of(struct ends *ends, socklen_t *size)
 {
     struct sockaddr_un name;
-    struct fs_hidden listener;
+    struct fs_descriptor listener;
     *size = sizeof name;
     CHECK_EQUAL(listen_for(ends, &listener), 0);
     CHECK(getsockname(listener.number, (struct sockaddr *)&name, size) == 0);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&listener);
     return name;
 }
 
@@ -290,14 +290,14 @@ static void meet_listening_stranger(uid_t user)
     if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
     struct stranger stranger = start_stranger(&ends, user);
-    struct fs_hidden listener, out;
+    struct fs_descriptor listener, out;
     int before = count_descriptors();
     CHECK_EQUAL(listen_for(&ends, &listener), -EADDRINUSE);
     CHECK_EQUAL(find(&ends, &out), -EACCES);
     CHECK_EQUAL(count_descriptors(), before);
     end_stranger(&stranger);
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&listener);
     forget(&ends);
 }
 
@@ -308,7 +308,7 @@ TEST(names_send_a_stranger_away, NEEDS_PROCESSES)
 {
     if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, in, out;
+    struct fs_descriptor listener, in, out;
     socklen_t size;
     struct sockaddr_un name = name_of(&ends, &size);
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
@@ -328,7 +328,7 @@ TEST(names_send_a_stranger_away, NEEDS_PROCESSES)
     CHECK_EQUAL(take_in(&listener, &in), -EAGAIN);
     CHECK_EQUAL(find(&ends, &out), 0);
     CHECK_EQUAL(take_in(&listener, &in), 0);
-    fs_hidden_close(&in), fs_hidden_close(&out), fs_hidden_close(&listener);
+    fs_descriptor_close(&in), fs_descriptor_close(&out), fs_descriptor_close(&listener);
     forget(&ends);
 }
 
@@ -339,7 +339,7 @@ TEST(names_of_users_without_numbers_do_not_meet, NEEDS_PROCESSES)
     struct ends ends = make(AF_INET, "127.0.0.1");
     pid_t process = start_process();
     if (process == 0) {
-        struct fs_hidden listener, out;
+        struct fs_descriptor listener, out;
         become(STRANGER);
         if (unshare(CLONE_NEWUSER) != 0) _exit(0); /* not permitted here */
         CHECK_EQUAL(listen_for(&ends, &listener), 0);
@@ -354,12 +354,12 @@ TEST(names_of_any_user_meet_where_both_say_so, NEEDS_PROCESSES)
 {
     if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, in;
+    struct fs_descriptor listener, in;
     pid_t process;
     CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &ends.of_accepted, 1), 0);
     pid_t stranger = start_process();
     if (stranger == 0) {
-        struct fs_hidden out;
+        struct fs_descriptor out;
         become(STRANGER);
         CHECK_EQUAL(fs_name_find(&out, FS_NAME_OFFERS, &ends.of_client, 0, FS_PEERS_ANY, &process), 0);
         CHECK_EQUAL(offer(&out), 0);
@@ -368,7 +368,7 @@ TEST(names_of_any_user_meet_where_both_say_so, NEEDS_PROCESSES)
     join_process(stranger);
     CHECK_EQUAL(fs_name_accept(&listener, &in, FS_PEERS_ANY, &process), 0);
     expect_offer(&in);
-    fs_hidden_close(&in), fs_hidden_close(&listener);
+    fs_descriptor_close(&in), fs_descriptor_close(&listener);
     forget(&ends);
 }
 
@@ -396,7 +396,7 @@ static void say(int stream, const void *bytes, size_t length, const int *numbers
 TEST(names_take_nothing_but_an_offer, 0)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, in, out, memory;
+    struct fs_descriptor listener, in, out, memory;
     struct fs_counters counters;
     char right[256];
     int numbers[4];
@@ -406,7 +406,7 @@ TEST(names_take_nothing_but_an_offer, 0)
     CHECK_EQUAL(offer(&out), 0);
     ssize_t length = recv(in.number, right, sizeof right, 0);
     CHECK(length > 0);
-    fs_hidden_close(&in), fs_hidden_close(&out);
+    fs_descriptor_close(&in), fs_descriptor_close(&out);
     for (int i = 0; i < 4; i++) numbers[i] = memfd_create("junk", MFD_CLOEXEC);
     int before = count_descriptors();
     for (int way = 0; way < 8; way++) {
@@ -421,21 +421,21 @@ TEST(names_take_nothing_but_an_offer, 0)
         CHECK_EQUAL(find(&ends, &out), 0);
         CHECK_EQUAL(take_in(&listener, &in), 0);
         if (sent > 0) say(out.number, bytes, sent, numbers, count);
-        fs_hidden_close(&out);
+        fs_descriptor_close(&out);
         CHECK_EQUAL(fs_offer_take(&in, &memory, &counters), expected);
-        fs_hidden_close(&memory);
-        fs_hidden_close(&in);
+        fs_descriptor_close(&memory);
+        fs_descriptor_close(&in);
         CHECK_EQUAL(count_descriptors(), before);
     }
     for (int i = 0; i < 4; i++) close(numbers[i]);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&listener);
     forget(&ends);
 }
 
 TEST(names_where_no_number_is_free, 0)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, in, out, memory, more;
+    struct fs_descriptor listener, in, out, memory, more;
     struct fs_counters counters;
     struct rlimit before, none;
     pid_t process;
@@ -454,7 +454,7 @@ TEST(names_where_no_number_is_free, 0)
     CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
     CHECK_EQUAL(fs_offer_take(&in, &memory, &counters), -EMFILE);
     CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
-    fs_hidden_close(&in), fs_hidden_close(&out), fs_hidden_close(&listener);
+    fs_descriptor_close(&in), fs_descriptor_close(&out), fs_descriptor_close(&listener);
     forget(&ends);
 }
 
@@ -463,7 +463,7 @@ TEST(names_where_no_number_is_free, 0)
 TEST(names_survive_a_program_that_closes_every_number, 0)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, in, out;
+    struct fs_descriptor listener, in, out;
     CHECK_EQUAL(find(&ends, &out), -ECONNREFUSED); /* there is a spare stream now */
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
     int number = listener.number;
@@ -474,18 +474,18 @@ TEST(names_survive_a_program_that_closes_every_number, 0)
     int file;
     do file = memfd_create("the program's", 0);
     while (file < number);
-    fs_hidden_close(&listener);
+    fs_descriptor_close(&listener);
     CHECK(fcntl(number, F_GETFD) >= 0);
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
     CHECK_EQUAL(find(&ends, &out), 0);
-    fs_hidden_close(&out), fs_hidden_close(&listener);
+    fs_descriptor_close(&out), fs_descriptor_close(&listener);
     forget(&ends);
 }
 
 TEST(names_take_no_number_of_a_standard_stream, 0)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, out, in;
+    struct fs_descriptor listener, out, in;
     int kept = dup(0);
     close(0);
     CHECK_EQUAL(listen_for(&ends, &listener), 0);
@@ -495,14 +495,14 @@ TEST(names_take_no_number_of_a_standard_stream, 0)
     CHECK(fcntl(in.number, F_GETFD) == FD_CLOEXEC);
     CHECK(dup2(kept, 0) == 0);
     close(kept);
-    fs_hidden_close(&in), fs_hidden_close(&out), fs_hidden_close(&listener);
+    fs_descriptor_close(&in), fs_descriptor_close(&out), fs_descriptor_close(&listener);
     forget(&ends);
 }
 
 TEST(names_are_not_a_forked_child_s, NEEDS_PROCESSES)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
-    struct fs_hidden listener, out;
+    struct fs_descriptor listener, out;
     int told[2], ready[2], before = count_descriptors();
     char byte;
     CHECK(pipe(told) == 0 && pipe(ready) == 0);
@@ -511,8 +511,8 @@ TEST(names_are_not_a_forked_child_s, NEEDS_PROCESSES)
     pid_t child = start_process();
     if (child == 0) {
         CHECK_EQUAL(count_descriptors(), before + 4);
-        CHECK(fs_hidden_number(&listener) < 0 && fs_hidden_number(&out) < 0);
-        fs_hidden_close(&listener);
+        CHECK(fs_descriptor_number(&listener) < 0 && fs_descriptor_number(&out) < 0);
+        fs_descriptor_close(&listener);
         close(told[1]);
         CHECK(write(ready[1], "", 1) == 1);
         CHECK(read(told[0], &byte, 1) == 0); /* until the parent has seen what it must */
@@ -520,9 +520,9 @@ TEST(names_are_not_a_forked_child_s, NEEDS_PROCESSES)
         _exit(0);
     }
     CHECK(read(ready[0], &byte, 1) == 1);
-    CHECK(fs_hidden_number(&listener) >= 0);
-    fs_hidden_close(&listener);
-    fs_hidden_close(&out);
+    CHECK(fs_descriptor_number(&listener) >= 0);
+    fs_descriptor_close(&listener);
+    fs_descriptor_close(&out);
     CHECK_EQUAL(find(&ends, &out), -ECONNREFUSED); /* the child does not keep the name */
     close(told[0]), close(told[1]);
     join_process(child);
@@ -539,12 +539,12 @@ static void *find_again_and_again(void *argument)
 {
     struct finder *finder = argument;
     while (!atomic_load(finder->over)) {
-        struct fs_hidden out, listener, in;
+        struct fs_descriptor out, listener, in;
         find(finder->ends, &out);
-        fs_hidden_close(&out);
+        fs_descriptor_close(&out);
         if (listen_for(finder->ends, &listener) == 0) {
-            if (take_in(&listener, &in) == 0) fs_hidden_close(&in);
-            fs_hidden_close(&listener);
+            if (take_in(&listener, &in) == 0) fs_descriptor_close(&in);
+            fs_descriptor_close(&listener);
         }
     }
     return NULL;
@@ -565,9 +565,9 @@ static void run_finders(int forks)
     }
     for (int i = 0; i < scaled(300); i++) {
         if (!forks) {
-            struct fs_hidden out;
+            struct fs_descriptor out;
             find(&ends[0], &out);
-            fs_hidden_close(&out);
+            fs_descriptor_close(&out);
             continue;
         }
         pid_t child = start_process();
@@ -588,7 +588,7 @@ TEST(names_found_by_threads_of_a_process_that_forks, NEEDS_PROCESSES) { run_find
 TEST(names_of_thousands_at_once, 0)
 {
     enum { MANY = 3000, AT_ONCE = 200 };
-    struct fs_hidden listeners[AT_ONCE], out, in;
+    struct fs_descriptor listeners[AT_ONCE], out, in;
     struct ends ends = make(AF_INET, "127.0.0.1");
     int before = count_descriptors();
     for (int done = 0; done < scaled(MANY); done += AT_ONCE) {
@@ -601,13 +601,13 @@ TEST(names_of_thousands_at_once, 0)
         for (int i = AT_ONCE - 1; i >= 0; i--) {
             CHECK_EQUAL(find(&each[i], &out), 0);
             CHECK_EQUAL(offer(&out), 0);
-            fs_hidden_close(&out);
+            fs_descriptor_close(&out);
         }
         for (int i = 0; i < AT_ONCE; i++) {
             CHECK_EQUAL(take_in(&listeners[i], &in), 0);
             expect_offer(&in);
-            fs_hidden_close(&in);
-            fs_hidden_close(&listeners[i]);
+            fs_descriptor_close(&in);
+            fs_descriptor_close(&listeners[i]);
         }
     }
     CHECK_EQUAL(count_descriptors(), before);
@@ -618,7 +618,7 @@ TEST(names_of_a_process_that_dies, NEEDS_PROCESSES | NEEDS_FAULTS)
 {
     for (int point = BEFORE_CALL; point <= AFTER_CALL; point++) {
         struct ends ends = make(AF_INET, "127.0.0.1");
-        struct fs_hidden listener, in, out, memory;
+        struct fs_descriptor listener, in, out, memory;
         struct fs_counters counters;
         int status;
         CHECK_EQUAL(listen_for(&ends, &listener), 0);
@@ -633,8 +633,8 @@ TEST(names_of_a_process_that_dies, NEEDS_PROCESSES | NEEDS_FAULTS)
         CHECK_EQUAL(take_in(&listener, &in), 0);
         if (point == AFTER_CALL) expect_offer(&in);
         CHECK_EQUAL(fs_offer_take(&in, &memory, &counters), -ECONNRESET);
-        fs_hidden_close(&in);
-        fs_hidden_close(&listener);
+        fs_descriptor_close(&in);
+        fs_descriptor_close(&listener);
         client = start_process(); /* now the one that listens */
         if (client == 0) {
             CHECK_EQUAL(listen_for(&ends, &listener), 0);

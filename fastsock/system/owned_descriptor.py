@@ -32,7 +32,7 @@ file_of: Callable[[int], tuple[int, int, bool]] = core.file_of if core.available
 is_file: Callable[[int, int, int], bool] = core.is_file if core.available else _is_file
 
 
-class Hidden:
+class OwnedDescriptor:
     """A number that is fastsock's as long as it is the same file as now."""
 
     __slots__ = ("_file", "_process", "number")
@@ -77,4 +77,4 @@ def _process_of(number: int) -> str:
 
 
 if core.available and not TYPE_CHECKING:
-    Hidden = core.Hidden
+    OwnedDescriptor = core.OwnedDescriptor
