@@ -1,6 +1,6 @@
 """Collective operations: one file per primitive, with every algorithm for it side by side.
 
-`table` chooses among them. They are written on `exchange`, and called by `forms`.
+`table` chooses among them. They are written on `exchange`, and called by `entry_points`.
 
 collective, objects         the calls in upper and in lower case
 prepared, reductions, views the program's arguments, made ready for the algorithms; call: one such call
@@ -8,12 +8,12 @@ barrier, bcast, scatter, gather, allgather, alltoall, reduce, allreduce, reduce_
 exscan, scatterv, gatherv, allgatherv, alltoallv, alltoallw, neighbour_allgather, neighbour_alltoall
                             the primitives; primitive: what each is
 schedule, recording         calls that go on by themselves, and their texts written down for the engine
-trees, buckets, folding, levels, moves, prefixes, neighbourhood
+trees, buckets, folding, hierarchy, moves, prefixes, neighbourhood
                             parts that algorithms of several primitives share
-blocks, headed, accumulator, scratch, shared
+blocks, framed, accumulator, scratch, shared
                             the memory that they work on
 intercommunicator           the calls between two groups
-object_collectives          the calls on objects by messages; unsized: their algorithms
+object_collectives          the calls on objects by messages; object_algorithms: their algorithms
 protocols                   for annotations
 team                        how ranks of one host come to share memory
 _collectives, _object_collectives   the calls among these, and those that go on by themselves, natively

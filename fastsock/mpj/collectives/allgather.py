@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from . import blocks, moves, primitive, shared, trees
 from .blocks import AnyBlocks
+from .entry_points import entry_points
 from .folding import Folding
-from .forms import forms
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ def steps(exchange: Exchange, send: View | None, receive: AnyBlocks, algorithm: 
     return PRIMITIVE.choose(exchange, nbytes, algorithm)(exchange, send, receive)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def keep(exchange: Exchange, send: View | None, receive: AnyBlocks) -> None:
@@ -121,16 +121,16 @@ def shared_memory(exchange: Exchange, send: View | None, receive: AnyBlocks) -> 
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: View | None, receive: AnyBlocks) -> Steps:
     """Gather inside each host, allgather between the hosts' leaders, broadcast inside each host."""
-    levels = exchange.levels
-    assert levels is not None
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
     keep(exchange, send, receive)
     host = exchange.on_host()
     tree = trees.minimum_spanning(host.rank, host.size, 0)
-    yield from moves.gather(host, blocks.chosen(receive, levels.local), tree)
+    yield from moves.gather(host, blocks.chosen(receive, hierarchy.local), tree)
     if host.rank == 0:
-        leaders = exchange.among(levels.leaders())
-        yield from steps(leaders, None, blocks.grouped(receive, levels.groups))
+        leaders = exchange.among(hierarchy.leaders())
+        yield from steps(leaders, None, blocks.grouped(receive, hierarchy.groups))
     yield from moves.spread(host, receive.range(0, exchange.size), tree)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import allgather, primitive, shared
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ def steps(exchange: Exchange, send: View | None, receive: AnyBlocks, algorithm: 
     return PRIMITIVE.choose(exchange, nbytes, algorithm)(exchange, send, receive)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 # all of allgather's move blocks that need not have one size
 PRIMITIVE.offer("gather_broadcast", allgather.gather_broadcast)
@@ -29,7 +29,7 @@ PRIMITIVE.offer("bucket", allgather.bucket)
 PRIMITIVE.offer("double_ring", allgather.double_ring)
 PRIMITIVE.offer("bidirectional_exchange", allgather.bidirectional_exchange)
 PRIMITIVE.offer("flat_tree", allgather.flat_tree)
-PRIMITIVE.offer("two_level", allgather.two_level, primitive.levels)
+PRIMITIVE.offer("two_level", allgather.two_level, primitive.hierarchy)
 
 
 @PRIMITIVE.algorithm(primitive.team)

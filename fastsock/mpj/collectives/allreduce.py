@@ -5,8 +5,8 @@ from __future__ import annotations
 from . import allgather, bcast, blocks, buckets, moves, primitive, reduce, trees
 from .accumulator import begin
 from .blocks import Blocks
+from .entry_points import entry_points
 from .folding import Folding
-from .forms import forms
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def steps(
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def _at_zero(exchange: Exchange, receive: View) -> View | None:
@@ -95,14 +95,14 @@ def shared_memory(exchange: Exchange, send: View | None, receive: View, combine:
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: View | None, receive: View, combine: Combine) -> Steps:
     """Reduce inside each host, allreduce between the hosts' leaders, broadcast inside each host."""
-    levels = exchange.levels
-    assert levels is not None
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
     host = exchange.on_host()
     own = receive if send is None and host.rank else send
     yield from reduce.steps(host, own, _at_zero(host, receive), combine, 0)
     if host.rank == 0:
-        yield from steps(exchange.among(levels.leaders()), None, receive, combine)
+        yield from steps(exchange.among(hierarchy.leaders()), None, receive, combine)
     yield from bcast.steps(host, receive, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import blocks, primitive, shared
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def steps(exchange: Exchange, send: AnyBlocks | None, receive: AnyBlocks, algori
     return function(exchange, kept(exchange, receive) if send is None else send, receive)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def kept(exchange: Exchange, receive: AnyBlocks) -> AnyBlocks:
@@ -69,12 +69,12 @@ def shared_memory(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> St
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
     """To the leader inside each host, from leader to leader one message for all ranks of a host, and out again."""
-    levels = exchange.levels
-    assert levels is not None
-    size, groups, local = exchange.size, levels.groups, levels.local
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    size, groups, local = exchange.size, hierarchy.groups, hierarchy.local
     each = receive.nbytes(0, 1)
     host = exchange.on_host()
     if host.rank:
@@ -87,11 +87,11 @@ def two_level(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
     yield [host.receive(row.range(0, size), at) for at, row in enumerate(rows) if at]
     requests = []
     for index, group in enumerate(groups):
-        if index != levels.mine:
+        if index != hierarchy.mine:
             incoming = [column.range(at, at + 1) for at in group for column in columns]
             requests.append(exchange.receive(blocks.pieces(incoming), group[0]))
     for index, group in enumerate(groups):
-        if index != levels.mine:
+        if index != hierarchy.mine:
             outgoing = [row.range(to, to + 1) for row in rows for to in group]
             requests.append(exchange.send(blocks.pieces(outgoing), group[0]))
     if each:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from . import alltoall, blocks, headed, primitive
+from . import alltoall, blocks, framed, primitive
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -36,25 +36,25 @@ def steps_from(algorithms: Primitive) -> Moving:
 
 
 steps = steps_from(PRIMITIVE)
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 PRIMITIVE.offer("flat_tree", alltoall.flat_tree)
 PRIMITIVE.offer("pairwise_exchange", alltoall.pairwise_exchange)
 PRIMITIVE.offer("shared_memory", alltoall.shared_memory, primitive.team)
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
     """Direct inside each host; between hosts through the leaders, in messages that tell their blocks' sizes."""
-    levels = exchange.levels
-    assert levels is not None
-    groups, local = levels.groups, levels.local
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    groups, local = hierarchy.groups, hierarchy.local
     host = exchange.on_host()
-    away = [rank for index, group in enumerate(groups) if index != levels.mine for rank in group]
+    away = [rank for index, group in enumerate(groups) if index != hierarchy.mine for rank in group]
     inside = alltoall.flat_tree(host, blocks.chosen(send, local), blocks.chosen(receive, local))
     if host.rank:
         yield from inside
-        yield [exchange.send(headed.message(blocks.chosen(send, away), 0, len(away)), local[0])]
+        yield [exchange.send(framed.message(blocks.chosen(send, away), 0, len(away)), local[0])]
         yield [exchange.receive(blocks.chosen(receive, away).range(0, len(away)), local[0])]
         return
     yield from inside
@@ -62,16 +62,16 @@ def two_level(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
     yield requests
     # rows[i][j]: what local rank i sends to the j-th rank of all other hosts
     rows: list[AnyBlocks] = [blocks.chosen(send, away)]
-    rows += [headed.opened(request.payload, 0, len(away)) for request in requests]
-    others = [group for index, group in enumerate(groups) if index != levels.mine]
+    rows += [framed.opened(request.payload, 0, len(away)) for request in requests]
+    others = [group for index, group in enumerate(groups) if index != hierarchy.mine]
     starts = list(accumulate(map(len, others), initial=0))
     sends = []
     for group, begin in zip(others, starts, strict=False):
         outgoing = blocks.separate([row.range(to, to + 1) for row in rows for to in range(begin, begin + len(group))])
-        sends.append(exchange.send(headed.message(outgoing, 0, len(outgoing)), group[0]))
+        sends.append(exchange.send(framed.message(outgoing, 0, len(outgoing)), group[0]))
     requests = [exchange.receive_new(group[0]) for group in others]
     yield requests
-    came = [headed.opened(r.payload, 0, len(g) * len(local)) for g, r in zip(others, requests, strict=True)]
+    came = [framed.opened(r.payload, 0, len(g) * len(local)) for g, r in zip(others, requests, strict=True)]
     # came[k][i * len(local) + j]: what the i-th rank of the k-th other host sends to local rank j
     columns = [
         [blocks_[i * len(local) + j] for group, blocks_ in zip(others, came, strict=True) for i in range(len(group))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import primitive, trees
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 from .trees import Tree
 
@@ -21,7 +21,7 @@ def steps(exchange: Exchange, algorithm: str | None = None) -> Steps:
     return PRIMITIVE.choose(exchange, 0, algorithm)(exchange)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def gathered(exchange: Exchange, tree: Tree) -> Steps:
@@ -91,10 +91,10 @@ def shared_memory(exchange: Exchange) -> Steps:
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange) -> Steps:
     """Inside each host, between the hosts' leaders, inside each host again."""
-    assert exchange.levels is not None
+    assert exchange.hierarchy is not None
     host = exchange.on_host()
     tree = trees.minimum_spanning(host.rank, host.size, 0)
     if host.team is None:
@@ -102,7 +102,7 @@ def two_level(exchange: Exchange) -> Steps:
     else:
         host.team.barrier()
     if host.rank == 0:
-        yield from dissemination(exchange.among(exchange.levels.leaders()))
+        yield from dissemination(exchange.among(exchange.hierarchy.leaders()))
     if host.team is None:
         yield from released(host, tree)
     else:

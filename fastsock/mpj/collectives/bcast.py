@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import allgather, blocks, moves, primitive, trees
 from .blocks import Blocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ def steps(exchange: Exchange, data: View, root: int, algorithm: str | None = Non
     return function(exchange, data, root)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 @PRIMITIVE.algorithm()
@@ -80,14 +80,14 @@ def shared_memory(exchange: Exchange, data: View, root: int) -> Steps:
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, data: View, root: int) -> Steps:
     """From the root to one rank of each other host, then inside each host."""
-    levels = exchange.levels
-    assert levels is not None
-    leaders = levels.leaders(root)
-    leader = leaders[levels.mine]
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    leaders = hierarchy.leaders(root)
+    leader = leaders[hierarchy.mine]
     if exchange.rank == leader:
-        yield from steps(exchange.among(leaders), data, levels.home[root])
+        yield from steps(exchange.among(leaders), data, hierarchy.home[root])
     host = exchange.on_host()
-    yield from steps(host, data, levels.local.index(leader))
+    yield from steps(host, data, hierarchy.local.index(leader))

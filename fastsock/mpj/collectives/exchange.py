@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import count
 
 from ..tags import NOBODYS, TAGS
-from .levels import Levels
+from .hierarchy import Hierarchy
 from .scratch import scratch
 
 TYPE_CHECKING = False
@@ -34,9 +34,9 @@ class Members:
     __slots__ = (
         "context",
         "engine",
+        "hierarchy",
         "host_team",
         "hosts",
-        "levels",
         "numbers",
         "rank",
         "ranks",
@@ -64,7 +64,7 @@ class Members:
         self.rank, self.ranks, self.size = rank, tuple(ranks), len(ranks)
         self.hosts = tuple(hosts)
         self.team, self.host_team = team, host_team
-        self.levels = Levels.of(rank, self.hosts)
+        self.hierarchy = Hierarchy.of(rank, self.hosts)
         self.several_hosts = len(set(self.hosts)) > 1
         self.numbers = count() if numbers is None else numbers
         self.schedules: dict[Any, Any] | None = {}
@@ -90,8 +90,8 @@ class Exchange:
         "blocking",
         "context",
         "engine",
+        "hierarchy",
         "host_team",
-        "levels",
         "rank",
         "reach",
         "schedules",
@@ -107,7 +107,7 @@ class Exchange:
         self.scratch = scratch
         self._isend, self._irecv, self._ranks = engine.isend, engine.irecv, members.ranks
         self.context, self.tag, self.blocking = members.context, tag, blocking
-        self.rank, self.size, self.levels = members.rank, members.size, members.levels
+        self.rank, self.size, self.hierarchy = members.rank, members.size, members.hierarchy
         self.team: Any = members.team if blocking else None
         self.host_team: Any = members.host_team if blocking else None
         self.reach = HOST if self.team is not None else HOSTS if members.several_hosts else MESSAGES
@@ -125,7 +125,7 @@ class Exchange:
         other.schedules, other.scratch = None, self.scratch
         other.context, other.tag, other.blocking = context, tag, self.blocking
         other._ranks, other.rank, other.size = tuple(ranks), self.rank, len(ranks)
-        other.levels = other.team = other.host_team = None
+        other.hierarchy = other.team = other.host_team = None
         other.reach = HOSTS
         return other
 
@@ -142,15 +142,15 @@ class Exchange:
     def recorded(self, recorder: Recorder, channel: int = 0) -> Exchange:
         """The same call, whose messages are written down."""
         part = self.elsewhere(self._ranks, self.context, channel)
-        part.levels, part.reach = self.levels, self.reach
+        part.hierarchy, part.reach = self.hierarchy, self.reach
         part.engine, part._isend, part._irecv = recorder, recorder.isend, recorder.irecv
         part.scratch = recorder.scratch
         return part
 
     def on_host(self) -> Exchange:
         """The same call among the ranks of this rank's host."""
-        assert self.levels is not None
-        part = self.among(self.levels.local)
+        assert self.hierarchy is not None
+        part = self.among(self.hierarchy.local)
         part.team = self.host_team
         part.reach = MESSAGES if part.team is None else HOST
         return part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import prefixes, primitive
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def steps(
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 @PRIMITIVE.algorithm()
@@ -66,7 +66,7 @@ def shared_memory(exchange: Exchange, send: View | None, receive: View, combine:
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels_in_order)
+@PRIMITIVE.algorithm(primitive.hierarchy_in_order)
 def two_level(exchange: Exchange, send: View | None, receive: View, combine: Combine) -> Steps:
     """Inside each host, between the hosts' last ranks, inside each host again."""
     before = yield from prefixes.two_level(exchange, receive if send is None else send, combine)

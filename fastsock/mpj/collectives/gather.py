@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import blocks, moves, primitive, shared, trees
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ def steps(
     return PRIMITIVE.choose(exchange, nbytes, algorithm)(exchange, send, receive, root)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def keep(send: View | None, receive: AnyBlocks, root: int) -> None:
@@ -89,28 +89,28 @@ def shared_memory(exchange: Exchange, send: View | None, receive: AnyBlocks | No
     return through_memory(exchange, send, receive, root)
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: View | None, receive: AnyBlocks | None, root: int) -> Steps:
     """Inside each host to one rank, from these to the root."""
-    levels = exchange.levels
-    assert levels is not None
-    leader = levels.leaders(root)[levels.mine]
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    leader = hierarchy.leaders(root)[hierarchy.mine]
     local: AnyBlocks | None = None
     if exchange.rank == root:
         assert receive is not None
-        local = blocks.chosen(receive, levels.local)
+        local = blocks.chosen(receive, hierarchy.local)
     elif exchange.rank == leader:
-        local = blocks.equal(exchange.scratch(len(_given(send)) * len(levels.local)), len(levels.local))
+        local = blocks.equal(exchange.scratch(len(_given(send)) * len(hierarchy.local)), len(hierarchy.local))
     requests = []
     if exchange.rank == root:
         assert receive is not None
-        whole = blocks.grouped(receive, levels.groups)
+        whole = blocks.grouped(receive, hierarchy.groups)
         requests = [
             exchange.receive(whole.range(host, host + 1), other)
-            for host, other in enumerate(levels.leaders(root))
+            for host, other in enumerate(hierarchy.leaders(root))
             if other != root
         ]
-    yield from steps(exchange.on_host(), send, local, levels.local.index(leader))
+    yield from steps(exchange.on_host(), send, local, hierarchy.local.index(leader))
     if exchange.rank == leader != root:
         assert isinstance(local, blocks.Blocks)
         requests = [exchange.send(local.data, root)]

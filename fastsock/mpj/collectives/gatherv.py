@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import blocks, gather, headed, primitive, trees
+from . import blocks, framed, gather, primitive, trees
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def steps(
     return PRIMITIVE.choose(exchange, 0, algorithm)(exchange, send, receive, root)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 @PRIMITIVE.algorithm()
@@ -32,7 +32,7 @@ def minimum_spanning_tree(exchange: Exchange, send: View | None, receive: AnyBlo
     tree = trees.minimum_spanning(exchange.rank, exchange.size, root)
     if receive is not None and exchange.rank == root:
         yield [
-            exchange.receive(headed.room(exchange, receive, child.first, child.end), child.rank)
+            exchange.receive(framed.room(exchange, receive, child.first, child.end), child.rank)
             if child.end - child.first > 1
             else exchange.receive(receive.range(child.first, child.end), child.rank)
             for child in tree.children
@@ -50,10 +50,10 @@ def minimum_spanning_tree(exchange: Exchange, send: View | None, receive: AnyBlo
         if child.end - child.first == 1:
             found[child.first] = memoryview(request.payload).cast("B")
         else:
-            below = headed.opened(request.payload, child.first, child.end)
+            below = framed.opened(request.payload, child.first, child.end)
             found.update({rank: below[rank] for rank in range(child.first, child.end)})
     mine = blocks.separate([found[rank] for rank in range(tree.first, tree.end)])
-    yield [exchange.send(headed.message(mine, 0, len(mine)), tree.parent)]
+    yield [exchange.send(framed.message(mine, 0, len(mine)), tree.parent)]
 
 
 PRIMITIVE.offer("flat_tree", gather.flat_tree)
@@ -66,29 +66,29 @@ def shared_memory(exchange: Exchange, send: View | None, receive: AnyBlocks | No
     return gather.through_memory(exchange, send, receive, root)
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: View | None, receive: AnyBlocks | None, root: int) -> Steps:
     """Inside each host to one rank, from these to the root with nothing but the blocks: the root knows their sizes."""
-    levels = exchange.levels
-    assert levels is not None
-    leader = levels.leaders(root)[levels.mine]
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    leader = hierarchy.leaders(root)[hierarchy.mine]
     if exchange.rank == root:
         assert receive is not None
-        whole = blocks.grouped(receive, levels.groups)
+        whole = blocks.grouped(receive, hierarchy.groups)
         requests = [
             exchange.receive(whole.range(host, host + 1), other)
-            for host, other in enumerate(levels.leaders(root))
+            for host, other in enumerate(hierarchy.leaders(root))
             if other != root
         ]
-        requests += [exchange.receive(receive.range(at, at + 1), at) for at in levels.local if at != root]
+        requests += [exchange.receive(receive.range(at, at + 1), at) for at in hierarchy.local if at != root]
         gather.keep(send, receive, root)
         yield requests
     elif exchange.rank == leader:
         assert send is not None
-        requests = [exchange.receive_new(at) for at in levels.local if at != leader]
+        requests = [exchange.receive_new(at) for at in hierarchy.local if at != leader]
         yield requests
         below = iter([memoryview(request.payload).cast("B") for request in requests])
-        yield [exchange.send([send if at == leader else next(below) for at in levels.local], root)]
+        yield [exchange.send([send if at == leader else next(below) for at in hierarchy.local], root)]
     else:
         assert send is not None
         yield [exchange.send(send, leader)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import neighbourhood
-from .forms import forms
+from .entry_points import entry_points
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,4 +15,4 @@ def _block(send: View, index: int) -> View:
 
 
 PRIMITIVE, steps = neighbourhood.primitive("neighbour_allgather", _block)
-run, start = forms(steps)
+run, start = entry_points(steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import neighbourhood
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,4 +16,4 @@ def _block(send: AnyBlocks, index: int) -> Data:
 
 
 PRIMITIVE, steps = neighbourhood.primitive("neighbour_alltoall", _block)
-run, start = forms(steps)
+run, start = entry_points(steps)

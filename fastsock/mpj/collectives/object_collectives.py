@@ -12,7 +12,7 @@ from fastsock.system.forkable import new_lock
 from ..constants import ERR_ROOT, PROC_NULL, ROOT
 from ..messages.pickling import Codec
 from ..tags import OBJECTS, TAGS
-from . import unsized
+from . import object_algorithms
 from .exchange import Exchange
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ def exchanged(engine: Any, ranks: Sequence[int], rank: int, tag: int, context: i
 def spread(communicator: Any, data: Any, root: int) -> Any:
     """Returns the root's message."""
     exchange = communicator.members.exchange(blocking=False)
-    return unsized.spread(exchange, data, root)
+    return object_algorithms.spread(exchange, data, root)
 
 
 def _copied(codec: Codec, obj: Any) -> Any:
@@ -113,7 +113,7 @@ class ObjectCalls:
         self._root(root)
         if not self.communicator.inter:
             own = codec.message(obj) if self.communicator.rank == root else None
-            return codec.load(unsized.spread(self._exchange(), own, root))
+            return codec.load(object_algorithms.spread(self._exchange(), own, root))
         pieces: Any = codec.pieces(obj) if root == ROOT else None
         local = self._exchange()
         if root == PROC_NULL:
@@ -123,7 +123,7 @@ class ObjectCalls:
             remote.give(pieces, 0)
             return None
         data = remote.take(root) if local.rank == 0 else None
-        return codec.load(unsized.spread(local, data, 0))
+        return codec.load(object_algorithms.spread(local, data, 0))
 
     @_told
     def gather(self, codec: Codec, obj: Any, root: int) -> list[Any] | None:
@@ -131,7 +131,7 @@ class ObjectCalls:
         self._root(root)
         if not self.communicator.inter:
             own = codec.message(obj)
-            collected = unsized.collect(self._exchange(), own, root)
+            collected = object_algorithms.collect(self._exchange(), own, root)
             return None if collected is None else [codec.load(data) for data in collected]
         pieces: Any = None if root in (ROOT, PROC_NULL) else codec.pieces(obj)
         remote = self._remote(self._exchange())
@@ -152,7 +152,7 @@ class ObjectCalls:
             each = items(objects, communicator.size) if communicator.rank == root else []
             data = [codec.message(item) for item in each]
             local = self._exchange()
-            return codec.load(unsized.hand_out(local, data, root))
+            return codec.load(object_algorithms.hand_out(local, data, root))
         if root == ROOT:
             data = [codec.message(item) for item in items(objects, len(communicator.peers))]
         remote = self._remote(self._exchange())
@@ -170,9 +170,9 @@ class ObjectCalls:
         local = self._exchange()
         if self.communicator.inter:
             remote = self._remote(local)
-            found = unsized.swap(remote, [data] * remote.size, None)
+            found = object_algorithms.swap(remote, [data] * remote.size, None)
         else:
-            found = unsized.everyone(local, data)
+            found = object_algorithms.everyone(local, data)
         return [codec.load(each) for each in found]
 
     @_told
@@ -192,7 +192,7 @@ class ObjectCalls:
         own: int | None = communicator.rank
         if communicator.inter:
             exchange, own = self._remote(exchange), None
-        return [codec.load(data) for data in unsized.swap(exchange, each, own)]
+        return [codec.load(data) for data in object_algorithms.swap(exchange, each, own)]
 
     @_told
     def neighbor_alltoall(
@@ -201,7 +201,7 @@ class ObjectCalls:
         """Returns what each source had for this rank; object i goes to destination i, sent in `order`."""
         each = [codec.message(item) for item in items(objects, len(destinations))]
         local = self._exchange()
-        found = unsized.among_neighbours(local, each, sources, destinations, order)
+        found = object_algorithms.among_neighbours(local, each, sources, destinations, order)
         return [None if data is None else codec.load(data) for data in found]
 
     @_told
@@ -212,7 +212,7 @@ class ObjectCalls:
             return self._reduce_between(codec, obj, op, root)
         own = _copied(codec, obj)
         local = self._exchange()
-        result = unsized.climb(local, codec, own, op)
+        result = object_algorithms.climb(local, codec, own, op)
         if root != 0:
             if local.rank == 0:
                 local.give(codec.pieces(result), root)
@@ -228,7 +228,7 @@ class ObjectCalls:
             return None
         if root == ROOT:
             return codec.load(remote.take(0))
-        result = unsized.climb(local, codec, own, op)
+        result = object_algorithms.climb(local, codec, own, op)
         if local.rank == 0:
             remote.give(codec.pieces(result), root)
         return None
@@ -238,7 +238,7 @@ class ObjectCalls:
         """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
         own = _copied(codec, obj)
         local = self._exchange()
-        result = unsized.climb(local, codec, own, op)
+        result = object_algorithms.climb(local, codec, own, op)
         data: Any = codec.pieces(result) if local.rank == 0 else None
         if self.communicator.inter and local.rank == 0:
             remote = self._remote(local)
@@ -247,14 +247,14 @@ class ObjectCalls:
             data = request.payload
             result = codec.load(data)
         spread = self._exchange()  # the tree's own messages
-        data = unsized.spread(spread, data, 0)
+        data = object_algorithms.spread(spread, data, 0)
         return result if local.rank == 0 else codec.load(data)
 
     def _before(self, codec: Codec, obj: Any) -> list[Any]:
         """Returns the objects of the ranks up to this one."""
         own = codec.message(obj)
         local = self._exchange()
-        found = unsized.everyone(local, own)
+        found = object_algorithms.everyone(local, own)
         return [codec.load(data) for data in found[: local.rank + 1]]
 
     @_told

@@ -64,8 +64,8 @@ def doubling(exchange: Exchange, own: View, combine: Combine) -> Prefix:
 
 def two_level(exchange: Exchange, own: View, combine: Combine) -> Prefix:
     """Inside each host first. Its last rank then knows the host's combination, and learns that of the hosts before."""
-    levels = exchange.levels
-    assert levels is not None
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
     host = exchange.on_host()
     before = yield from doubling(host, own, combine)
     last = host.size - 1
@@ -75,14 +75,14 @@ def two_level(exchange: Exchange, own: View, combine: Combine) -> Prefix:
         total[:] = own
         if before is not None:
             combine(before, total)
-        speakers = exchange.among([group[-1] for group in levels.groups])
+        speakers = exchange.among([group[-1] for group in hierarchy.groups])
         hosts = yield from doubling(speakers, total, combine)
         if hosts is not None:
             room[:] = hosts
             yield [host.send(room, to) for to in range(last)]
-    elif levels.mine:
+    elif hierarchy.mine:
         yield [host.receive(room, last)]
-    if levels.mine == 0:
+    if hierarchy.mine == 0:
         return before
     if before is None:
         return room

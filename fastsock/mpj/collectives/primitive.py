@@ -28,20 +28,20 @@ def team(exchange: Exchange, combine: Combine | None) -> str | None:
     return None
 
 
-def levels(exchange: Exchange, combine: Combine | None) -> str | None:
+def hierarchy(exchange: Exchange, combine: Combine | None) -> str | None:
     """Why this call cannot go in two levels; None where it can."""
-    if exchange.levels is None:
+    if exchange.hierarchy is None:
         return "no host has two of its ranks while another has some too"
-    if combine is not None and not combine.commutative and not exchange.levels.in_order:
+    if combine is not None and not combine.commutative and not exchange.hierarchy.in_order:
         return "the operation does not commute, and the hosts hold no runs of neighbouring ranks"
     return None
 
 
-def levels_in_order(exchange: Exchange, combine: Combine | None) -> str | None:
+def hierarchy_in_order(exchange: Exchange, combine: Combine | None) -> str | None:
     """Why this call cannot go in two levels of neighbouring ranks; None where it can."""
-    if exchange.levels is not None and not exchange.levels.in_order:
+    if exchange.hierarchy is not None and not exchange.hierarchy.in_order:
         return "the hosts hold no runs of neighbouring ranks"
-    return levels(exchange, combine)
+    return hierarchy(exchange, combine)
 
 
 PRIMITIVES: dict[str, Primitive] = {}  # by name: those that were imported
@@ -87,7 +87,7 @@ class Primitive:
         if name is not None:
             return self._named(name, exchange, combine)
         kind = None if combine is None else (combine.commutative, combine.kernel is None)
-        key = (nbytes, exchange.size, exchange.reach, exchange.levels, kind)
+        key = (nbytes, exchange.size, exchange.reach, exchange.hierarchy, kind)
         function = self._chosen.get(key)
         if function is None:
             function = self._from_table(exchange, nbytes, combine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import blocks, buckets, moves, primitive, trees
 from .accumulator import Accumulator, begin
 from .blocks import Blocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 from .trees import Tree
 
@@ -32,7 +32,7 @@ def steps(
     return function(exchange, send, receive if exchange.rank == root else None, combine, root)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def climb(exchange: Exchange, partial: Accumulator, tree: Tree) -> Steps:
@@ -131,18 +131,18 @@ def shared_memory(exchange: Exchange, send: View | None, receive: View | None, c
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: View | None, receive: View | None, combine: Combine, root: int) -> Steps:
     """Inside each host to one rank, from these to the root."""
-    levels = exchange.levels
-    assert levels is not None
-    leaders = levels.leaders(root)
-    leader = leaders[levels.mine]
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    leaders = hierarchy.leaders(root)
+    leader = leaders[hierarchy.mine]
     data = receive if send is None else send
     assert data is not None
     mine = None if exchange.rank != leader else receive if exchange.rank == root else exchange.scratch(len(data))
-    yield from steps(exchange.on_host(), send, mine, combine, levels.local.index(leader))
+    yield from steps(exchange.on_host(), send, mine, combine, hierarchy.local.index(leader))
     if exchange.rank == root:
-        yield from steps(exchange.among(leaders), None, mine, combine, levels.home[root])
+        yield from steps(exchange.among(leaders), None, mine, combine, hierarchy.home[root])
     elif exchange.rank == leader:
-        yield from steps(exchange.among(leaders), mine, None, combine, levels.home[root])
+        yield from steps(exchange.among(leaders), mine, None, combine, hierarchy.home[root])

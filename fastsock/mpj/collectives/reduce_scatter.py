@@ -7,8 +7,8 @@ from fastsock.core.binding._team import type_size
 from . import blocks, buckets, moves, primitive, reduce, trees
 from .accumulator import Accumulator
 from .blocks import Blocks
+from .entry_points import entry_points
 from .folding import Folding
-from .forms import forms
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def steps(exchange: Exchange, send: Blocks, receive: View, combine: Combine, alg
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def handed_out(exchange: Exchange, whole: View | None, send: Blocks, receive: View) -> Steps:
@@ -138,11 +138,11 @@ def shared_memory(exchange: Exchange, send: Blocks, receive: View, combine: Comb
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: Blocks, receive: View, combine: Combine) -> Steps:
     """Reduce inside each host, reduce_scatter between the hosts' leaders, scatter inside each host."""
-    levels = exchange.levels
-    assert levels is not None
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
     host = exchange.on_host()
     if host.rank:
         yield from reduce.steps(host, send.data, None, combine, 0)
@@ -150,11 +150,11 @@ def two_level(exchange: Exchange, send: Blocks, receive: View, combine: Combine)
         return
     whole = exchange.scratch(len(send.data))
     yield from reduce.steps(host, send.data, whole, combine, 0)
-    by_host = blocks.arranged(exchange, Blocks(whole, send.bounds), levels.groups)
-    mine = exchange.scratch(by_host.nbytes(levels.mine, levels.mine + 1))
-    yield from steps(exchange.among(levels.leaders()), by_host, mine, combine)
+    by_host = blocks.arranged(exchange, Blocks(whole, send.bounds), hierarchy.groups)
+    mine = exchange.scratch(by_host.nbytes(hierarchy.mine, hierarchy.mine + 1))
+    yield from steps(exchange.among(hierarchy.leaders()), by_host, mine, combine)
     given, at = [], 0
-    for to, rank in enumerate(levels.local):
+    for to, rank in enumerate(hierarchy.local):
         part = mine[at : at + send.nbytes(rank, rank + 1)]
         at += len(part)
         if to:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import primitive, reduce_scatter
 from .blocks import Blocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ def steps(exchange: Exchange, send: Blocks, receive: View, combine: Combine, alg
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 PRIMITIVE.offer("reduce_scatterv", reduce_scatter.reduce_scatterv)
 PRIMITIVE.offer("bucket", reduce_scatter.bucket)
@@ -29,4 +29,4 @@ PRIMITIVE.offer("bidirectional_exchange", reduce_scatter.bidirectional_exchange)
 PRIMITIVE.offer("flat_reduce_scatterv", reduce_scatter.flat_reduce_scatterv)
 PRIMITIVE.offer("binomial_reduce_scatterv", reduce_scatter.binomial_reduce_scatterv)
 PRIMITIVE.offer("shared_memory", reduce_scatter.shared_memory, primitive.team)
-PRIMITIVE.offer("two_level", reduce_scatter.two_level, primitive.levels)
+PRIMITIVE.offer("two_level", reduce_scatter.two_level, primitive.hierarchy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import prefixes, primitive
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ def steps(
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def completed(exchange: Exchange, send: View | None, receive: View, combine: Combine, before: View | None) -> None:
@@ -65,7 +65,7 @@ def shared_memory(exchange: Exchange, send: View | None, receive: View, combine:
     return ()
 
 
-@PRIMITIVE.algorithm(primitive.levels_in_order)
+@PRIMITIVE.algorithm(primitive.hierarchy_in_order)
 def two_level(exchange: Exchange, send: View | None, receive: View, combine: Combine) -> Steps:
     """Inside each host, between the hosts' last ranks, inside each host again."""
     own = receive if send is None else send

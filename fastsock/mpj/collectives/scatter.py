@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import blocks, moves, primitive, shared, trees
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ def steps(
     return PRIMITIVE.choose(exchange, nbytes, algorithm)(exchange, send, receive, root)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 def keep(send: AnyBlocks, receive: View | None, root: int) -> None:
@@ -90,25 +90,25 @@ def shared_memory(exchange: Exchange, send: AnyBlocks | None, receive: View | No
     return through_memory(exchange, send, receive, root)
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: AnyBlocks | None, receive: View | None, root: int) -> Steps:
     """From the root to one rank of each host, then inside each host."""
-    levels = exchange.levels
-    assert levels is not None
-    leaders = levels.leaders(root)
-    leader = leaders[levels.mine]
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    leaders = hierarchy.leaders(root)
+    leader = leaders[hierarchy.mine]
     local: AnyBlocks | None = None
     if exchange.rank == leader:
         if exchange.rank == root:
             assert send is not None
-            local = blocks.chosen(send, levels.local)
-            yield from flat_tree(exchange.among(leaders), blocks.grouped(send, levels.groups), None, levels.mine)
+            local = blocks.chosen(send, hierarchy.local)
+            yield from flat_tree(exchange.among(leaders), blocks.grouped(send, hierarchy.groups), None, hierarchy.mine)
         else:
             assert receive is not None
-            data = exchange.scratch(len(receive) * len(levels.local))
-            local = blocks.equal(data, len(levels.local))
+            data = exchange.scratch(len(receive) * len(hierarchy.local))
+            local = blocks.equal(data, len(hierarchy.local))
             yield [exchange.receive(data, root)]
-    yield from steps(exchange.on_host(), local, receive, levels.local.index(leader))
+    yield from steps(exchange.on_host(), local, receive, hierarchy.local.index(leader))
 
 
 def _room(receive: View | None) -> View:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import blocks, headed, primitive, scatter, trees
+from . import blocks, framed, primitive, scatter, trees
 from .blocks import AnyBlocks
-from .forms import forms
+from .entry_points import entry_points
 from .primitive import Primitive
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def steps(
     return PRIMITIVE.choose(exchange, 0, algorithm)(exchange, send, receive, root)  # type: ignore[no-any-return]
 
 
-run, start = forms(steps)
+run, start = entry_points(steps)
 
 
 @PRIMITIVE.algorithm()
@@ -39,12 +39,12 @@ def minimum_spanning_tree(exchange: Exchange, send: AnyBlocks | None, receive: V
     else:
         request = exchange.receive_new(tree.parent)
         yield [request]
-        data = headed.opened(request.payload, tree.first, tree.end)
+        data = framed.opened(request.payload, tree.first, tree.end)
     yield [
         exchange.send(
             data.range(child.first, child.end)
             if child.end - child.first == 1
-            else headed.message(data, child.first, child.end),
+            else framed.message(data, child.first, child.end),
             child.rank,
         )
         for child in tree.children
@@ -63,24 +63,24 @@ def shared_memory(exchange: Exchange, send: AnyBlocks | None, receive: View | No
     return scatter.through_memory(exchange, send, receive, root)
 
 
-@PRIMITIVE.algorithm(primitive.levels)
+@PRIMITIVE.algorithm(primitive.hierarchy)
 def two_level(exchange: Exchange, send: AnyBlocks | None, receive: View | None, root: int) -> Steps:
     """From the root to one rank of each host, with the sizes, then inside each host."""
-    levels = exchange.levels
-    assert levels is not None
-    leaders = levels.leaders(root)
-    leader = leaders[levels.mine]
+    hierarchy = exchange.hierarchy
+    assert hierarchy is not None
+    leaders = hierarchy.leaders(root)
+    leader = leaders[hierarchy.mine]
     local: AnyBlocks | None = None
     if exchange.rank == root:
         assert send is not None
         yield [
-            exchange.send(headed.message(blocks.chosen(send, group), 0, len(group)), other)
-            for group, other in zip(levels.groups, leaders, strict=True)
+            exchange.send(framed.message(blocks.chosen(send, group), 0, len(group)), other)
+            for group, other in zip(hierarchy.groups, leaders, strict=True)
             if other != root
         ]
-        local = blocks.chosen(send, levels.local)
+        local = blocks.chosen(send, hierarchy.local)
     elif exchange.rank == leader:
         request = exchange.receive_new(root)
         yield [request]
-        local = headed.opened(request.payload, 0, len(levels.local))
-    yield from steps(exchange.on_host(), local, receive, levels.local.index(leader))
+        local = framed.opened(request.payload, 0, len(hierarchy.local))
+    yield from steps(exchange.on_host(), local, receive, hierarchy.local.index(leader))

@@ -207,7 +207,7 @@ class Communicator(CommunicatorState):
             self.team_objects = TeamObjectCalls(self, members)
 
     def _by_messages(self, members: Any) -> None:
-        if members.levels is None:
+        if members.hierarchy is None:
             from ..collectives._collectives import MessageCalls
 
             self.team_calls = MessageCalls(self, members)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from functools import lru_cache
 
 
-class Levels:
+class Hierarchy:
     """Ranks on several hosts, at least two of them on one: the ranks of each host in ascending order, the hosts in the
     order of their first ranks; the index of this rank's host, and of each rank's.
 
@@ -21,8 +21,8 @@ class Levels:
 
     @staticmethod
     @lru_cache(256)
-    def of(rank: int, hosts: tuple[Hashable, ...]) -> Levels | None:
-        """The levels of ranks on these hosts; None where one level is all there is."""
+    def of(rank: int, hosts: tuple[Hashable, ...]) -> Hierarchy | None:
+        """The hierarchy of ranks on these hosts; None where one level is all there is."""
         if len(set(hosts)) in (1, len(hosts)):
             return None
         found: dict[Hashable, list[int]] = {}
@@ -30,7 +30,7 @@ class Levels:
             found.setdefault(host, []).append(member)
         index = {host: place for place, host in enumerate(found)}
         home = tuple([index[host] for host in hosts])
-        return Levels(tuple([tuple(ranks) for ranks in found.values()]), home, home[rank])
+        return Hierarchy(tuple([tuple(ranks) for ranks in found.values()]), home, home[rank])
 
     @property
     def local(self) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Started = Callable[Concatenate[Exchange, Arguments], Request]
 
 
-def forms(
+def entry_points(
     steps: Callable[Concatenate[Exchange, Arguments], Steps],
 ) -> tuple[Blocking[Arguments], Started[Arguments]]:
     """`run` and `start`. The first returns when this rank's part is done, the second returns a request at once."""
