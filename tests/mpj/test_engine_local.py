@@ -341,17 +341,17 @@ def test_many_threads_call_at_once(engines):
         thread.join()
 
 
-def test_a_promise_is_a_request_among_others(engines):
+def test_a_user_request_is_a_request_among_others(engines):
     a, b = engines(2)
-    promise, buffer = a.promise(), bytearray(1)
+    user_request, buffer = a.user_request(), bytearray(1)
     receive = a.irecv(buffer, 1, 0, 0)
-    assert not promise.done and a.wait_any([promise, receive], timeout=0.01) is None
-    receive.callback = lambda request: promise.complete()
+    assert not user_request.done and a.wait_any([user_request, receive], timeout=0.01) is None
+    receive.callback = lambda request: user_request.complete()
     sender = in_thread(b.send, b"x", 0, 0, 0)
-    assert promise.wait(10) and promise.error is None and buffer == b"x"
+    assert user_request.wait(10) and user_request.error is None and buffer == b"x"
     sender.join()
     with pytest.raises(ValueError, match="once"):
-        promise.complete()
+        user_request.complete()
 
 
 @pytest.mark.skipif(not HAS_LOCK, reason="without the interpreter's lock the list holds what stands there")
@@ -364,23 +364,23 @@ def test_a_request_that_is_going_is_not_found_by_what_goes_with_it(engines):
         def __del__(self):
             found.append(engine.peek(0))
 
-    promise = engine.promise()
-    promise.complete(Looks())
-    del promise
+    user_request = engine.user_request()
+    user_request.complete(Looks())
+    del user_request
     assert found == [None]
-    last = engine.promise()
+    last = engine.user_request()
     last.complete()
     assert engine.peek(0) is last
 
 
-def test_a_promise_may_end_with_an_error(engines):
+def test_a_user_request_may_end_with_an_error(engines):
     (engine,) = engines(1)
-    promise, seen = engine.promise(), []
-    promise.callback = seen.append
-    waiter = in_thread(engine.wait_all, [promise])
-    promise.complete(KeyError("why"))
+    user_request, seen = engine.user_request(), []
+    user_request.callback = seen.append
+    waiter = in_thread(engine.wait_all, [user_request])
+    user_request.complete(KeyError("why"))
     waiter.join(10)
     engine.progress()
-    assert not waiter.is_alive() and seen == [promise] and isinstance(promise.error, KeyError)
+    assert not waiter.is_alive() and seen == [user_request] and isinstance(user_request.error, KeyError)
     with pytest.raises(KeyError, match="why"):
-        promise.wait()
+        user_request.wait()

@@ -200,7 +200,7 @@ def communicator() -> list[object]:
     return [other, grid, request]
 
 
-def promise() -> list[object]:
+def user_request() -> list[object]:
     made = MPI.Grequest.Start(lambda status: None, lambda: None, lambda completed: None)
     made.Complete()
     return [made]
@@ -218,7 +218,7 @@ def promise() -> list[object]:
         partitioned,
         memory,
         communicator,
-        promise,
+        user_request,
     ],
 )
 @pytest.mark.parametrize("turned", [False, True])

@@ -11,15 +11,15 @@ from posix.unistd cimport usleep
 
 from ._channel cimport Channel
 from ._core cimport FREE_THREADED, LONG_COPY, checked, deadline_after, forget_lock
-from ._requests cimport Promise, REASON
+from ._requests cimport UserRequest, REASON
 from .engine cimport (
     FS_CHANNELS, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
     fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
-    fs_engine_clear_members, fs_engine_close, fs_engine_fail, fs_engine_has_finished,
+    fs_engine_begin_user_request, fs_engine_clear_members, fs_engine_close, fs_engine_fail, fs_engine_has_finished,
     fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
-    fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_promise,
-    fs_engine_release, fs_engine_set_members, fs_engine_show, fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts,
-    fs_ibvx_options, fs_request, fs_wait, fs_wait_prepare,
+    fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_release, fs_engine_set_members, fs_engine_show,
+    fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts, fs_ibvx_options, fs_request, fs_wait,
+    fs_wait_prepare,
 )
 from .system cimport atomic_store, fs_now_ns
 
@@ -243,13 +243,13 @@ cdef class Engine(Messages):
         finally:
             PyMem_Free(array)
 
-    def promise(self):
-        """A Promise: a request among others. It completes when its complete() is called."""
-        cdef Promise promise = Promise.__new__(Promise)
+    def user_request(self):
+        """A UserRequest: a request among others. It completes when its complete() is called."""
+        cdef UserRequest user_request = UserRequest.__new__(UserRequest)
         self.alive()
-        promise.engine = self
-        fs_engine_promise(self.engine, &promise.request)
-        return promise
+        user_request.engine = self
+        fs_engine_begin_user_request(self.engine, &user_request.request)
+        return user_request
 
     # ---- schedules ----
 
@@ -270,7 +270,7 @@ cdef class Engine(Messages):
         self.ask_targets(bound.schedule)
         request.engine = self
         request.follows = bound
-        fs_engine_promise(self.engine, &request.request)
+        fs_engine_begin_user_request(self.engine, &request.request)
         request.request.length = bound.schedule.total
         request.request.owner = <void *>request
         Py_INCREF(request)

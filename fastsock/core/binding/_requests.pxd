@@ -83,5 +83,5 @@ cdef class Request:
     cdef object take_callback(self)
 
 
-cdef class Promise(Request):
+cdef class UserRequest(Request):
     cdef object reason

@@ -15,9 +15,10 @@ from ._core cimport FREE_THREADED, LONG_COPY, deadline_after, note_lock_wait
 from .engine cimport (
     FS_ANY, FS_CANCELLED, FS_CLOSED, FS_DONE, FS_FINE, FS_FINISHED_SOME, FS_NO_MEMORY, FS_PEER_FAILED, FS_PEER_LEFT,
     FS_PEER_MISSING, FS_PROTOCOL, FS_SATISFIED, FS_SENDING, FS_STANDARD, FS_SYNCHRONOUS, FS_TRUNCATED, fs_do_wait,
-    fs_engine_abandon, fs_engine_ask_again, fs_engine_cancel, fs_engine_finished, fs_engine_fulfil, fs_engine_give_way, fs_engine_has_finished,
-    fs_engine_is_in_the_way, fs_engine_is_usable, fs_engine_look, fs_engine_only_local, fs_engine_progress, fs_engine_reason,
-    fs_engine_set_callback, fs_request_is_done, fs_request_prepare, fs_request_prepare_items, fs_wait_prepare,
+    fs_engine_abandon, fs_engine_ask_again, fs_engine_cancel, fs_engine_end_user_request, fs_engine_finished,
+    fs_engine_give_way, fs_engine_has_finished, fs_engine_is_in_the_way, fs_engine_is_usable, fs_engine_look,
+    fs_engine_only_local, fs_engine_progress, fs_engine_reason, fs_engine_set_callback, fs_request_is_done,
+    fs_request_prepare, fs_request_prepare_items, fs_wait_prepare,
 )
 from .looking cimport fs_lock_wait, fs_lock_wait_begins
 
@@ -515,18 +516,18 @@ cdef class Request:
 
 
 @cython.final
-cdef class Promise(Request):
+cdef class UserRequest(Request):
     """A request that completes when its maker says so: of an operation that is more than one message."""
 
     @cython.critical_section
     def complete(self, error=None):
         """It is done, or ended with that exception. Raises ValueError where it was complete already."""
         if self.request.owner != NULL or fs_request_is_done(&self.request):
-            raise ValueError("a promise completes once")
+            raise ValueError("a user request completes once")
         self.reason = error
         Py_INCREF(self)
         self.request.owner = <void *>self
-        fs_engine_fulfil(self.engine.engine, &self.request, FS_FINE if error is None else FS_PROTOCOL)
+        fs_engine_end_user_request(self.engine.engine, &self.request, FS_FINE if error is None else FS_PROTOCOL)
         self.engine.drain()
 
     @property

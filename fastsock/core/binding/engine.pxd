@@ -32,7 +32,7 @@ cdef extern from "strided.h" nogil:
 cdef extern from "engine/engine.h" nogil:
     enum: FS_ANY
     enum: FS_STANDARD, FS_SYNCHRONOUS
-    enum: FS_SENDING, FS_RECEIVING, FS_PROMISED
+    enum: FS_SENDING, FS_RECEIVING, FS_USER_REQUEST
     enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY, FS_PEER_LEFT
     enum: FS_DONE, FS_PENDING, FS_PEER_MISSING, FS_LATER
     enum: FS_NEVER, FS_NOT_YET, FS_HERE
@@ -121,8 +121,8 @@ cdef extern from "engine/engine.h" nogil:
     void fs_engine_give_way(fs_engine *engine)
     int fs_engine_look(fs_engine *engine, const fs_request *request)
     int fs_engine_look_out(fs_engine *engine, uint32_t arrivals)
-    void fs_engine_promise(fs_engine *engine, fs_request *request)
-    void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)
+    void fs_engine_begin_user_request(fs_engine *engine, fs_request *request)
+    void fs_engine_end_user_request(fs_engine *engine, fs_request *request, int error)
     fs_request *fs_engine_finished(fs_engine *engine)
     int fs_engine_has_finished(const fs_engine *engine)
     void fs_wait_prepare(fs_wait *wait, fs_engine *engine, fs_request **requests, size_t count, int all,

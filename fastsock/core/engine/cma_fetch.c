@@ -39,7 +39,7 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
         /* not permitted, or withdrawn: whatever it is, the sender says so when it is asked for the bytes */
         link->process = 0;
         fs_queue_remove(&link->fetches, request);
-        fs_ask_instead(engine, link, request, id);
+        fs_rndv_rtr_instead(engine, link, request, id);
         return 1;
     }
     if (length >= SHORTEST_TIMED) fs_note_pull(link, all, length, fs_ticks() - start);

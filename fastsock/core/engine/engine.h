@@ -12,9 +12,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-enum { FS_ANY = -1 };                           /* source and tag */
-enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };   /* modes of sending */
-enum { FS_SENDING, FS_RECEIVING, FS_PROMISED }; /* kinds of request */
+enum { FS_ANY = -1 };                               /* source and tag */
+enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };       /* modes of sending */
+enum { FS_SENDING, FS_RECEIVING, FS_USER_REQUEST }; /* kinds of request */
 enum fs_failure {
     FS_FINE,
     FS_TRUNCATED,
@@ -161,8 +161,8 @@ int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request);
 void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);
 
 /* A request that moves nothing: it completes when its caller says so, once. */
-void fs_engine_promise(struct fs_engine *engine, struct fs_request *request);
-void fs_engine_fulfil(struct fs_engine *engine, struct fs_request *request, int error);
+void fs_engine_begin_user_request(struct fs_engine *engine, struct fs_request *request);
+void fs_engine_end_user_request(struct fs_engine *engine, struct fs_request *request, int error);
 
 /* What a probe finds.  FS_NEVER: fs_engine_probe_failed() tells why, unless it was never so. */
 enum { FS_NEVER = -1, FS_NOT_YET, FS_HERE };

@@ -63,7 +63,7 @@ static int begin_eager(struct fs_engine *engine, struct fs_link *link, const str
 
 static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
 {
-    if (frame->length > LONGEST || frame->id == 0 || frame->keyed != link->offered.keyed) {
+    if (frame->length > LONGEST || frame->id == 0 || frame->keyed != link->next_key.keyed) {
         fs_link_broken(engine, link, "an impossible announcement");
         return 0;
     }
@@ -73,8 +73,8 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
     }
     link->received += fs_cost(0);
     struct fs_source source = {.address = frame->word};
-    if (frame->keyed) source = link->offered;
-    link->offered = (struct fs_source){0};
+    if (frame->keyed) source = link->next_key;
+    link->next_key = (struct fs_source){0};
     struct fs_request *request = fs_find_posted(engine, frame->context, link->peer, frame->tag);
     if (request) {
         request->envelope = (struct fs_envelope){link->peer, frame->tag, frame->length};
@@ -201,7 +201,7 @@ static int take_frame(struct fs_engine *engine, struct fs_link *link, const stru
     case FS_FRAME_GREETING: return begin_greeting(engine, link, frame);
     case FS_FRAME_EAGER: return begin_eager(engine, link, frame);
     case FS_FRAME_DATA: return begin_data(engine, link, frame, slot);
-    case FS_FRAME_KEY: return fs_take_key(engine, link, frame);
+    case FS_FRAME_KEY: return fs_rndv_take_key(engine, link, frame);
     case FS_FRAME_READY_TO_SEND: return take_ready_to_send(engine, link, frame);
     case FS_FRAME_READY_TO_RECEIVE: return take_ready_to_receive(engine, link, frame, slot);
     case FS_FRAME_ACKNOWLEDGE: return take_acknowledgement(engine, link, frame, slot);
@@ -210,8 +210,8 @@ static int take_frame(struct fs_engine *engine, struct fs_link *link, const stru
     case FS_FRAME_CANCELLED: return take_cancelled(engine, link, frame, slot);
     case FS_FRAME_WITHDRAWN: return take_withdrawn(engine, frame, slot);
     case FS_FRAME_SHARE: return fs_take_share(engine, link, frame, slot);
-    case FS_FRAME_PLACE: return fs_take_place(engine, link, frame, slot);
-    case FS_FRAME_PLACED: return fs_take_placed(engine, link, frame, slot);
+    case FS_FRAME_PUT: return fs_rndv_take_put(engine, link, frame, slot);
+    case FS_FRAME_PUT_DONE: return fs_rndv_take_put_done(engine, link, frame, slot);
     case FS_FRAME_SHARED: return fs_take_shared(engine, link, frame, slot);
     default: /* GOODBYE */ fs_peer_lost(engine, link->peer, FS_FINE, "it has finished"); return 0;
     }

@@ -27,7 +27,7 @@ enum fs_state {
     FS_COPYING,   /* and has begun */
     FS_HELPED,    /* announced; this end copies no part of it any more */
     FS_STREAMING, /* its bytes were asked for */
-    FS_PLACING,   /* the device writes them over there */
+    FS_PUTTING,   /* the device writes them over there */
     FS_SEND_GONE, /* abandoned: its number waits for the other end's last word */
     /* receives */
     FS_POSTED,
@@ -38,7 +38,7 @@ enum fs_state {
     FS_SHARED,       /* whose part is there */
     FS_EXPECTING,    /* its bytes were asked for */
     FS_OPENED,       /* and the sender's device may write them here */
-    FS_READING,      /* this end's device reads them over there */
+    FS_GETTING,      /* this end's device reads them over there */
     FS_RECEIVE_GONE, /* abandoned: bytes still come for its number, and are dropped */
     FS_REVOKED,      /* abandoned while the sender copied */
     /* no request */
@@ -163,7 +163,7 @@ struct fs_engine {
     int descriptor_links;
     struct fs_ibvx *verbs; /* NULL: no link goes over verbs */
     int verbs_events;      /* an epoll: completions, and the ends of such links */
-    int verbs_offers;      /* others may read its long messages */
+    int opens_keys;        /* others may read its long messages */
     uint32_t round;
     /* completed requests that have an owner */
     struct fs_request *finished_first, *finished_last;
@@ -218,7 +218,7 @@ static inline void fs_queue_remove(struct fs_queue *queue, struct fs_request *re
     request->next = request->previous = NULL;
 }
 
-/* holds.c */
+/* registry.c */
 struct fs_engines {
     pthread_mutex_t lock;
     struct fs_engine *first;

@@ -116,7 +116,7 @@ struct fs_link {
     struct fs_engine *engine;
     struct fs_ibvx_pair *pair;
     struct fs_queue transfers;        /* sends that the device writes, and receives that it reads */
-    struct fs_source offered;         /* what the last frame said of the message that the next one announces */
+    struct fs_source next_key;        /* what the last frame said of the message that the next one announces */
     struct fs_verbs_meeting *meeting; /* until both ends are connected */
 };
 
@@ -190,10 +190,11 @@ void fs_share_end(struct fs_link *link); /* with the link: on return the sender 
 void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
 void fs_link_ended(struct fs_engine *engine, struct fs_link *link); /* by the other end, without a goodbye */
 
-/* offering.c */
-int fs_offer(struct fs_engine *engine, struct fs_link *link, struct fs_request *request); /* 1: out_key is filled in */
+/* rndv_key.c */
+/* 1: out_key is filled in. */
+int fs_rndv_key(struct fs_engine *engine, struct fs_link *link, struct fs_request *request);
 /* 1: nobody reads the bytes of that send any more.  `patient`: the other end is given time to say so. */
-int fs_offer_end(struct fs_request *request, int patient);
+int fs_rndv_key_end(struct fs_request *request, int patient);
 
 /* payload.c */
 int fs_may_pack(struct fs_link *link); /* 0: no memory for it */
@@ -212,14 +213,14 @@ int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
 void fs_stream(struct fs_link *link, struct fs_request *request, uint32_t receive); /* its bytes go in DATA */
 void fs_link_set_pending(struct fs_link *link);
 
-/* asking.c */
+/* rndv_rtr.c */
 /* Readies a request for an announced message: how many bytes are wanted.  For 0 the sender is told, and the request is
  * done. */
 size_t fs_accept_announced(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
-void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                      size_t wanted);
+void fs_rndv_rtr(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                 size_t wanted);
 /* Asks for bytes that could not be read in the sender's memory, from the first byte on. */
-void fs_ask_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
+void fs_rndv_rtr_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 
 /* share.c */
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
@@ -236,18 +237,20 @@ int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient
 void fs_transfer(struct fs_link *link, struct fs_request *request, int state, uint32_t other);
 int fs_transfer_some(struct fs_engine *engine, struct fs_link *link);
 
-/* reading.c */
-int fs_take_key(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
+/* rndv_get.c */
+int fs_rndv_take_key(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
 /* 1: the device reads the bytes where the sender has them. */
-int fs_read_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                  size_t wanted, const struct fs_source *source);
+int fs_rndv_get(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted,
+                const struct fs_source *source);
 
-/* placing.c */
+/* rndv_put.c */
 /* 1: the sender was told where its device may write the bytes. */
-int fs_place_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                 size_t wanted);
-int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
-int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
+int fs_rndv_put_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                    size_t wanted);
+int fs_rndv_take_put(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                     struct fs_slot *slot);
+int fs_rndv_take_put_done(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                          struct fs_slot *slot);
 
 /* cma_fetch.c */
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);

@@ -138,7 +138,7 @@ int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_ibvx_options 
     if (error == 0) {
         engine->verbs = found;
         engine->verbs_events = events;
-        engine->verbs_offers = offers;
+        engine->opens_keys = offers;
     }
     fs_engine_unlock(engine);
     if (error == 0) return 0;
@@ -196,7 +196,7 @@ int fs_engine_pin(struct fs_engine *engine, void *memory, size_t length, int pin
 {
     int error = -ENODEV;
     fs_engine_lock(engine);
-    if (engine->verbs && engine->verbs_offers)
+    if (engine->verbs && engine->opens_keys)
         error = -EOPNOTSUPP; /* what others may read serves one message at a time */
     else if (engine->verbs) error = (pins ? fs_ibvx_pin : fs_ibvx_unpin)(engine->verbs, memory, length);
     fs_engine_unlock(engine);

@@ -96,7 +96,7 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
         link->sent += fs_cost(request->length);
     } else {
         frame->word = fs_stamp(engine, request);
-        frame->keyed = (uint8_t)fs_offer(engine, link, request);
+        frame->keyed = (uint8_t)fs_rndv_key(engine, link, request);
         link->sent += fs_cost(0);
     }
     request->moved = 0;

@@ -9,9 +9,9 @@ void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_req
     if (fs_fetch_is_possible(link, request, id, source->address) &&
         fs_fetch_is_faster(link, wanted, fs_ends_are_busy(engine, link)))
         fs_fetch_begin(link, request, id, source->address);
-    else if (!fs_read_begin(engine, link, request, id, wanted, source) &&
-             !fs_place_ask(engine, link, request, id, wanted))
-        fs_ask_for_bytes(engine, link, request, id, wanted);
+    else if (!fs_rndv_get(engine, link, request, id, wanted, source) &&
+             !fs_rndv_put_ask(engine, link, request, id, wanted))
+        fs_rndv_rtr(engine, link, request, id, wanted);
 }
 
 static void receive_announced(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)

@@ -53,8 +53,9 @@ struct fs_collective *fs_collective_new(const struct fs_schedule *schedule);
 void fs_collective_free(struct fs_collective *collective); /* none of it is under way */
 /* Where its buffers are from now on.  They stay as they are until it is complete. */
 void fs_collective_bind(struct fs_collective *collective, void *const *buffers);
-/* Follows the schedule as far as possible.  `whole` is prepared as a promise; it completes with the last step, or with
- * the error of the request that failed.  As fs_engine_send(): FS_DONE or FS_PENDING.  All peers were asked for before. */
+/* Follows the schedule as far as possible.  `whole` is prepared as a user request; it completes with the last step, or
+ * with the error of the request that failed.  As fs_engine_send(): FS_DONE or FS_PENDING.  All peers were asked for
+ * before. */
 int fs_collective_start(struct fs_engine *engine, struct fs_collective *collective, struct fs_request *whole,
                         const int *tags);
 

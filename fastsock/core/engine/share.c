@@ -45,7 +45,7 @@ static void finish(struct fs_engine *engine, struct fs_link *link)
     fs_slot_give(engine, request->id);
     if (link->share_failed) { /* the slow way: from the first byte, and for the rest of this link's life */
         link->process = 0;
-        fs_ask_instead(engine, link, request, id);
+        fs_rndv_rtr_instead(engine, link, request, id);
         return;
     }
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));

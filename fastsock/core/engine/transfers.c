@@ -12,7 +12,7 @@ static uint32_t other_of(const struct fs_request *request) { return (uint32_t)re
 static size_t length_of(const struct fs_request *request)
 {
     const size_t length = request->envelope.length;
-    return request->state == FS_READING ? fs_wanted(request, length) : length;
+    return request->state == FS_GETTING ? fs_wanted(request, length) : length;
 }
 
 void fs_transfer(struct fs_link *link, struct fs_request *request, int state, uint32_t other)
@@ -29,14 +29,14 @@ static int transfer_more(struct fs_engine *engine, struct fs_link *link, struct 
     struct iovec part[1];
     size_t left = length_of(request) - request->moved;
     if (left == 0 || fs_parts_from(request, request->moved, left, part, 1) != 1) return 0;
-    const int way = request->state == FS_READING ? FS_IBVX_READ : FS_IBVX_WRITE;
+    const int way = request->state == FS_GETTING ? FS_IBVX_READ : FS_IBVX_WRITE;
     size_t begun = fs_ibvx_transfer(link->pair, way, request->region, part[0].iov_base, left,
                                     request->there + request->moved, request->key);
     request->moved += begun;
     if (begun < left) return begun != 0;
     request->sequence = (uint64_t)fs_ibvx_pieces_begun(link->pair) << 32 | other_of(request);
-    if (request->state == FS_PLACING)
-        fs_link_control(engine, link, fs_frame_of(FS_FRAME_PLACED, other_of(request), 0, 0));
+    if (request->state == FS_PUTTING)
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_PUT_DONE, other_of(request), 0, 0));
     return 1;
 }
 
@@ -44,9 +44,9 @@ static void end(struct fs_engine *engine, struct fs_link *link, struct fs_reques
 {
     fs_queue_remove(&link->transfers, request);
     fs_slot_give(engine, request->id);
-    if (request->state == FS_READING)
+    if (request->state == FS_GETTING)
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, other_of(request), 0, 0));
-    fs_complete(engine, request, request->state == FS_READING ? request->error : FS_FINE);
+    fs_complete(engine, request, request->state == FS_GETTING ? request->error : FS_FINE);
 }
 
 /* Ends what is done, and begins what there is room for: how much was done. */

@@ -25,18 +25,18 @@ static const struct {
     /* where this end has copied a part, the receiver waits for SHARED before it says anything else */
     [FS_FRAME_READY_TO_RECEIVE] = {"READY_TO_RECEIVE", FS_SENDING,
                                    IN(FS_ANNOUNCED) | IN(FS_HELPING) | IN(FS_HELPED) | IN(FS_SEND_GONE)},
-    [FS_FRAME_PLACE] = {"PLACE", FS_SENDING, IN(FS_ANNOUNCED) | IN(FS_SEND_GONE)},
+    [FS_FRAME_PUT] = {"PUT", FS_SENDING, IN(FS_ANNOUNCED) | IN(FS_SEND_GONE)},
     [FS_FRAME_ACKNOWLEDGE] = {"ACKNOWLEDGE", FS_SENDING,
                               IN(FS_SENT) | IN(FS_ANNOUNCED) | IN(FS_HELPING) | IN(FS_HELPED) | IN(FS_SEND_GONE)},
     [FS_FRAME_CANCELLED] = {"CANCELLED", FS_SENDING, IN(FS_SENT) | IN(FS_ANNOUNCED) | IN(FS_SEND_GONE)},
     /* may come behind what made it too late, so behind the end of the request too */
     [FS_TURN_REFUSED] = {"CANCELLED (refused)", FS_SENDING,
                          IN(FS_NOBODY) | IN(FS_BEGINNING) | IN(FS_SENT) | IN(FS_ANNOUNCED) | IN(FS_HELPING) |
-                             IN(FS_COPYING) | IN(FS_HELPED) | IN(FS_STREAMING) | IN(FS_PLACING) | IN(FS_SEND_GONE)},
+                             IN(FS_COPYING) | IN(FS_HELPED) | IN(FS_STREAMING) | IN(FS_PUTTING) | IN(FS_SEND_GONE)},
     [FS_FRAME_SHARE] = {"SHARE", FS_SENDING, IN(FS_ANNOUNCED) | IN(FS_SEND_GONE)},
     [FS_FRAME_DATA] = {"DATA", FS_RECEIVING, IN(FS_EXPECTING) | IN(FS_OPENED) | IN(FS_RECEIVE_GONE)},
     [FS_FRAME_WITHDRAWN] = {"WITHDRAWN", FS_RECEIVING, IN(FS_EXPECTING) | IN(FS_OPENED) | IN(FS_RECEIVE_GONE)},
-    [FS_FRAME_PLACED] = {"PLACED", FS_RECEIVING, IN(FS_OPENED) | IN(FS_RECEIVE_GONE)},
+    [FS_FRAME_PUT_DONE] = {"PUT_DONE", FS_RECEIVING, IN(FS_OPENED) | IN(FS_RECEIVE_GONE)},
     [FS_FRAME_SHARED] = {"SHARED", FS_RECEIVING, IN(FS_SHARING) | IN(FS_REVOKED)},
 };
 
@@ -51,13 +51,13 @@ static const char *const states[FS_STATES] = {
     [FS_COPYING] = "for a send of which both ends copy a part",
     [FS_HELPED] = "for a send that both ends have copied",
     [FS_STREAMING] = "for a send whose bytes are on their way",
-    [FS_PLACING] = "for a send whose bytes the device writes",
+    [FS_PUTTING] = "for a send whose bytes the device writes",
     [FS_SEND_GONE] = "for a send that was abandoned",
     [FS_SHARING] = "for a receive that both ends copy",
     [FS_SHARED] = "for a receive of which the sender has copied its part",
     [FS_EXPECTING] = "for a receive that asked for its bytes",
     [FS_OPENED] = "for a receive whose memory is open to the sender's device",
-    [FS_READING] = "for a receive whose bytes the device reads",
+    [FS_GETTING] = "for a receive whose bytes the device reads",
     [FS_RECEIVE_GONE] = "for a receive that was abandoned",
     [FS_REVOKED] = "for a receive that was abandoned while both ends copied",
 };

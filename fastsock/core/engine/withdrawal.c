@@ -49,8 +49,8 @@ int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *reques
         fs_link_set_pending(link);
         return 1;
     }
-    if (request->state == FS_PLACING) return 0; /* the device has its memory until it is done, or the link is lost */
-    if (!fs_offer_end(request, patient)) {
+    if (request->state == FS_PUTTING) return 0; /* the device has its memory until it is done, or the link is lost */
+    if (!fs_rndv_key_end(request, patient)) {
         ask_to_cancel(engine, link, request->id);
         fs_link_flush(engine, link);
         return 0;
@@ -91,7 +91,7 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
     link = engine->peers[request->envelope.source].link;
     if (!link) return 0;
     if (request->state == FS_OPENED && patient) return 0; /* the sender's device may be writing */
-    if (request->state == FS_READING) return 0;           /* ours is */
+    if (request->state == FS_GETTING) return 0;           /* ours is */
     if (link->in_request == request) link->in_request = NULL;
     if (request->state == FS_SHARING || request->state == FS_SHARED) {
         if (!fs_share_abandon(engine, link, patient)) return 0;

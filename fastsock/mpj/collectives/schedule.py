@@ -90,16 +90,16 @@ def bound(schedule: Schedule, memory: list[memoryview]) -> Any:
 
 def start(exchange: Any, steps: Steps) -> Request:
     """Start an algorithm that goes on in Python; the request completes as that of `follow`."""
-    promise: Any = exchange.engine.promise()
-    _Stepwise(promise, steps).advance()
-    return promise  # type: ignore[no-any-return]
+    user_request: Any = exchange.engine.user_request()
+    _Stepwise(user_request, steps).advance()
+    return user_request  # type: ignore[no-any-return]
 
 
 class _Stepwise:
-    __slots__ = ("_pending", "_promise", "_steps")
+    __slots__ = ("_pending", "_steps", "_user_request")
 
-    def __init__(self, promise: Any, steps: Steps) -> None:
-        self._promise = promise
+    def __init__(self, user_request: Any, steps: Steps) -> None:
+        self._user_request = user_request
         self._steps = iter(steps)
         self._pending: Iterator[Request] = iter(())
 
@@ -118,6 +118,6 @@ class _Stepwise:
                 request = None
                 self._pending = iter(next(self._steps))
         except StopIteration:
-            self._promise.complete()
+            self._user_request.complete()
         except BaseException as error:
-            self._promise.complete(error)
+            self._user_request.complete(error)

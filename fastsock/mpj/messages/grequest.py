@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Generalized(Operation):
-    """Complete when the program says so. A promise wakes the waiting threads."""
+    """Complete when the program says so. A user request wakes the waiting threads."""
 
     __slots__ = (
         "arguments",
@@ -44,7 +44,7 @@ class Generalized(Operation):
         self.value: Any = None
         home = ranks.current()
         self.home = home
-        self.bell = home.engine.promise()
+        self.bell = home.engine.user_request()
 
     @property
     def engine(self) -> Any:

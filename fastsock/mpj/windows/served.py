@@ -459,7 +459,7 @@ class ServedWindow(Window):
             raise failed
 
     def _lock_own(self, lock_type: int) -> None:
-        given = self.engine.promise()
+        given = self.engine.user_request()
         self.locks.take(self.targets[self.rank].peer, lock_type == LOCK_EXCLUSIVE, given.complete)
         try:
             given.wait()

@@ -133,7 +133,7 @@ static void start(struct sum *sum, struct fs_engine *engine, uint32_t number)
     sum->number = number;
     for (size_t i = 0; i < sum->length; i++)
         sum->buffers[OWN][i] = (unsigned char)(number + i * (size_t)(2 + engine->rank));
-    fs_engine_promise(engine, &sum->whole);
+    fs_engine_begin_user_request(engine, &sum->whole);
     fs_collective_start(engine, sum->collective, &sum->whole, &tag);
 }
 

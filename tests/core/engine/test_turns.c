@@ -28,17 +28,17 @@ static const char *const frames[FS_TURNS] = {
     [FS_FRAME_SHARE] = "SHARE",
     [FS_FRAME_SHARED] = "SHARED",
     [FS_FRAME_GOODBYE] = "GOODBYE",
-    [FS_FRAME_PLACE] = "PLACE",
-    [FS_FRAME_PLACED] = "PLACED",
+    [FS_FRAME_PUT] = "PUT",
+    [FS_FRAME_PUT_DONE] = "PUT_DONE",
 };
 
 static int names_a_request(int turn, int *kind)
 {
-    *kind = turn == FS_FRAME_DATA || turn == FS_FRAME_WITHDRAWN || turn == FS_FRAME_SHARED || turn == FS_FRAME_PLACED
+    *kind = turn == FS_FRAME_DATA || turn == FS_FRAME_WITHDRAWN || turn == FS_FRAME_SHARED || turn == FS_FRAME_PUT_DONE
                 ? FS_RECEIVING
                 : FS_SENDING;
     return *kind == FS_RECEIVING || turn == FS_FRAME_READY_TO_RECEIVE || turn == FS_FRAME_ACKNOWLEDGE ||
-           turn == FS_FRAME_CANCELLED || turn == FS_TURN_REFUSED || turn == FS_FRAME_SHARE || turn == FS_FRAME_PLACE;
+           turn == FS_FRAME_CANCELLED || turn == FS_TURN_REFUSED || turn == FS_FRAME_SHARE || turn == FS_FRAME_PUT;
 }
 
 static int is_about(const struct place *place, int turn)
@@ -60,9 +60,9 @@ static int is_allowed(const struct place *place, int turn)
 static const char *needs_a_device(const struct place *place, int turn)
 {
     if (turn == FS_FRAME_KEY && place->state == FS_MET) return "it opens its memory to a device that is not there";
-    if (turn == FS_FRAME_PLACE && (place->state == FS_ANNOUNCED || place->state == FS_SEND_GONE))
+    if (turn == FS_FRAME_PUT && (place->state == FS_ANNOUNCED || place->state == FS_SEND_GONE))
         return "it opens its memory to a device that is not there";
-    if (turn == FS_FRAME_PLACED && place->state == FS_RECEIVE_GONE) return "it has placed what it was not asked to";
+    if (turn == FS_FRAME_PUT_DONE && place->state == FS_RECEIVE_GONE) return "it has put what it was not asked to";
     return NULL;
 }
 

@@ -95,7 +95,7 @@ class Engine:
     def irecv_new(self, peer, tag, context):
         return self.network.receive(self.rank, peer, tag, context, None)
 
-    def promise(self):
+    def user_request(self):
         request = Request()
         self.network.requests.append(request)
         return request

@@ -69,7 +69,7 @@ def test_several_at_once_in_the_same_communicator(names, case):
     """Non-blocking collectives, driven by nothing but the completion of messages."""
     world = World(case.size, case.seed)
     members = world.members()
-    checks, promises = [], []
+    checks, user_requests = [], []
     for name, algorithm in names:
         check = Check(case)
         checks.append(check)
@@ -78,8 +78,8 @@ def test_several_at_once_in_the_same_communicator(names, case):
         for member, passed in zip(members, arguments, strict=True):
             exchange = member.exchange(blocking=False)
             chosen = None if primitive.PRIMITIVE.against(algorithm, exchange) else algorithm
-            promises.append(schedule.start(exchange, primitive.steps(exchange, *passed, algorithm=chosen)))
+            user_requests.append(schedule.start(exchange, primitive.steps(exchange, *passed, algorithm=chosen)))
     world.settle()
-    assert all(promise.done and promise.error is None for promise in promises)
+    assert all(user_request.done and user_request.error is None for user_request in user_requests)
     for check in checks:
         check.verify()

@@ -18,7 +18,7 @@ class Waiting:
         assert all(request.done for request in requests)
         return True
 
-    def promise(self):
+    def user_request(self):
         return Request()
 
 
@@ -47,17 +47,17 @@ def test_a_failed_message_ends_a_blocking_call():
 @pytest.mark.parametrize("late", [False, True])
 def test_a_failed_message_ends_a_started_call(late):
     seen, first, second = [], Request(), Request()
-    promise = schedule.start(Call, failing(seen, first, second))
-    assert not promise.done
+    user_request = schedule.start(Call, failing(seen, first, second))
+    assert not user_request.done
     for request, error in (first, None), (second, ConnectionResetError()):
-        assert not promise.done
+        assert not user_request.done
         if late:
             request.done, request.error = True, error
             if request.callback is not None:
                 request.callback(request)
         else:
             request.complete(error)
-    assert promise.done and isinstance(promise.error, ConnectionResetError) and not seen
+    assert user_request.done and isinstance(user_request.error, ConnectionResetError) and not seen
 
 
 def test_an_error_of_the_algorithm_itself_ends_a_started_call():
@@ -65,8 +65,8 @@ def test_an_error_of_the_algorithm_itself_ends_a_started_call():
         yield [done()]
         raise ArithmeticError("the operation failed")
 
-    promise = schedule.start(Call, steps())
-    assert promise.done and isinstance(promise.error, ArithmeticError)
+    user_request = schedule.start(Call, steps())
+    assert user_request.done and isinstance(user_request.error, ArithmeticError)
 
 
 def test_ranks_that_call_one_after_the_other_find_each_other():
@@ -78,7 +78,7 @@ def test_ranks_that_call_one_after_the_other_find_each_other():
     sent = [schedule.start(root.exchange(), bcast.flat_tree(root.exchange(), data, 0)) for data in (first, second)]
     came = [schedule.start(other.exchange(), bcast.flat_tree(other.exchange(), data, 0)) for data in into]
     world.settle()
-    assert all(promise.done for promise in sent + came)
+    assert all(user_request.done for user_request in sent + came)
     assert [bytes(data) for data in into] == [b"one", b"two"]
 
 

@@ -1,7 +1,7 @@
 /* Long messages over RDMA: the receiver opens its memory, and the sender's device writes it.
  *
- * The paper on ibvdev calls the frames RNDZ_START (READY_TO_SEND), RNDZ_REPLY (PLACE) and RNDZ_END (PLACED).  PLACED comes
- * behind the bytes, as a queue pair keeps the order.  Memory that the device does not take, on either side, goes in
+ * The paper on ibvdev calls the frames RNDZ_START (READY_TO_SEND), RNDZ_REPLY (PUT) and RNDZ_END (PUT_DONE).  PUT_DONE
+ * comes behind the bytes, as a queue pair keeps the order.  Memory that the device does not take, on either side, goes in
  * segments. */
 #include "verbs/ibvx.h"
 #include "verbs/library.h"
@@ -11,7 +11,8 @@
 
 /* ---- the receiver ---- */
 
-int fs_place_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted)
+int fs_rndv_put_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                    size_t wanted)
 {
     if (!link->pair || wanted < FS_LEAST_TRANSFER) return 0;
     void *memory = fs_in_one_piece(request, wanted);
@@ -24,18 +25,19 @@ int fs_place_ask(struct fs_engine *engine, struct fs_link *link, struct fs_reque
     }
     request->state = FS_OPENED;
     request->moved = 0;
-    struct fs_frame frame = fs_frame_of(FS_FRAME_PLACE, id, wanted, (uint64_t)(uintptr_t)memory);
+    struct fs_frame frame = fs_frame_of(FS_FRAME_PUT, id, wanted, (uint64_t)(uintptr_t)memory);
     frame.context = request->id;
     frame.tag = (int32_t)fs_ibvx_key(request->region);
     fs_link_control(engine, link, frame);
     return 1;
 }
 
-int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+int fs_rndv_take_put_done(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                          struct fs_slot *slot)
 {
     struct fs_request *request = slot->request;
     if (!link->pair || (request && request->moved != 0)) {
-        fs_link_broken(engine, link, "it has placed what it was not asked to");
+        fs_link_broken(engine, link, "it has put what it was not asked to");
         return 0;
     }
     fs_slot_give(engine, frame->id);
@@ -47,7 +49,7 @@ int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct 
 
 /* ---- the sender ---- */
 
-int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+int fs_rndv_take_put(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
     struct fs_request *request = slot->request;
     if (!link->pair) {
@@ -68,27 +70,29 @@ int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct f
     request->key = (uint32_t)frame->tag;
     void *memory = fs_in_one_piece(request, frame->length);
     if (memory && !request->region) request->region = fs_ibvx_know(link->pair, memory, frame->length, FS_IBVX_SOURCE);
-    if (request->region) fs_transfer(link, request, FS_PLACING, frame->context);
+    if (request->region) fs_transfer(link, request, FS_PUTTING, frame->context);
     else fs_stream(link, request, frame->context);
     return 1;
 }
 
 #else
 
-int fs_place_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted)
+int fs_rndv_put_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                    size_t wanted)
 {
     (void)engine, (void)link, (void)request, (void)id, (void)wanted;
     return 0;
 }
 
-int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+int fs_rndv_take_put_done(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                          struct fs_slot *slot)
 {
     (void)frame, (void)slot;
-    fs_link_broken(engine, link, "it has placed what it was not asked to");
+    fs_link_broken(engine, link, "it has put what it was not asked to");
     return 0;
 }
 
-int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+int fs_rndv_take_put(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
     (void)frame, (void)slot;
     fs_link_broken(engine, link, "it opens its memory to a device that is not there");

@@ -7,24 +7,24 @@
 #include "verbs/library.h"
 #include "link.h"
 
-int fs_take_key(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+int fs_rndv_take_key(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
 {
     if (!link->pair) {
         fs_link_broken(engine, link, "it opens its memory to a device that is not there");
         return 0;
     }
-    if (link->offered.keyed) {
+    if (link->next_key.keyed) {
         fs_link_broken(engine, link, "it opens its memory for no message");
         return 0;
     }
-    link->offered = (struct fs_source){.address = frame->word, .key = (uint32_t)frame->tag, .keyed = 1};
+    link->next_key = (struct fs_source){.address = frame->word, .key = (uint32_t)frame->tag, .keyed = 1};
     return 1;
 }
 
 #ifdef FS_HAS_VERBS
 
-int fs_read_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                  size_t wanted, const struct fs_source *source)
+int fs_rndv_get(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted,
+                const struct fs_source *source)
 {
     if (!link->pair || !source->keyed || wanted < FS_LEAST_TRANSFER) return 0;
     void *memory = fs_in_one_piece(request, wanted);
@@ -38,14 +38,14 @@ int fs_read_begin(struct fs_engine *engine, struct fs_link *link, struct fs_requ
     }
     request->there = source->address;
     request->key = source->key;
-    fs_transfer(link, request, FS_READING, id);
+    fs_transfer(link, request, FS_GETTING, id);
     return 1;
 }
 
 #else
 
-int fs_read_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                  size_t wanted, const struct fs_source *source)
+int fs_rndv_get(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted,
+                const struct fs_source *source)
 {
     (void)engine, (void)link, (void)request, (void)id, (void)wanted, (void)source;
     return 0;

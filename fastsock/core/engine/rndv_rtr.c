@@ -12,8 +12,7 @@ size_t fs_accept_announced(struct fs_engine *engine, struct fs_link *link, struc
     return 0;
 }
 
-void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                      size_t wanted)
+void fs_rndv_rtr(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted)
 {
     request->state = FS_EXPECTING;
     if (!fs_slot_take(engine, request, link->peer)) {
@@ -24,8 +23,8 @@ void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_READY_TO_RECEIVE, id, wanted, request->id));
 }
 
-void fs_ask_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id)
+void fs_rndv_rtr_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id)
 {
     size_t wanted = fs_accept_announced(engine, link, request, id);
-    if (wanted != 0) fs_ask_for_bytes(engine, link, request, id, wanted);
+    if (wanted != 0) fs_rndv_rtr(engine, link, request, id, wanted);
 }
