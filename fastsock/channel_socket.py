@@ -22,7 +22,7 @@ from .core.binding._calls import also_serve
 from .core.binding._table import accepted, connected, is_known, is_new, share_doors
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
-from .patching import detached, numbers, release
+from .patching import descriptor_table, detached, release
 from .system.originals import originals
 from .transport import Reason, Refused
 
@@ -271,7 +271,7 @@ class socket(stream_socket.socket):
         for name in _BOUND:
             if getattr(kind, name) is getattr(_Stream, name):  # a subclass that overrides it is asked first
                 own[name] = getattr(channel, name)
-        numbers.attach(_Base.fileno(self), self, channel)
+        descriptor_table.attach(_Base.fileno(self), self, channel)
 
     def _fast_unbind(self) -> Any:
         """Takes the channel away and returns it. Of several threads only one gets it; the others get None."""
@@ -280,7 +280,7 @@ class socket(stream_socket.socket):
             own.pop(name, None)
         self._fast_channel = None
         if channel is not None:
-            numbers.detach(channel.fileno())
+            descriptor_table.detach(channel.fileno())
         return channel
 
     def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
@@ -299,7 +299,7 @@ class socket(stream_socket.socket):
                 family = _socket.AF_INET if len(addresses[0]) == 2 else _socket.AF_INET6
             proto = _socket.IPPROTO_TCP if proto == -1 else proto
             _Base.__init__(self, family, _socket.SOCK_STREAM, proto, descriptor)
-        known = numbers.recall(self)
+        known = descriptor_table.recall(self)
         if known is not None:
             self._fast_connection, self._fast_options = known._fast_connection, known._fast_options
             self._fast_share(known._fast_channel, descriptor)

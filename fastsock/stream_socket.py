@@ -14,7 +14,7 @@ from .connection import carriers
 from .connection.standing_in import Plain, pass_for_standard, stand_in
 from .core.binding._calls import SocketCalls
 from .core.binding._table import accepted, begins, is_known, share_doors
-from .patching import detached, guards, numbers
+from .patching import descriptor_table, detached, guards
 from .system.originals import originals
 
 TYPE_CHECKING = False
@@ -124,5 +124,5 @@ class socket(SocketCalls, Plain):
 pass_for_standard(socket)
 stand_in(globals())
 guards.cover(socket)
-numbers.before_first_attach(guards.activate)
+descriptor_table.before_first_attach(guards.activate)
 share_doors(True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from . import numbers, os_calls, passing
+from . import descriptor_table, os_calls, passing
 from .patches import Patches
 
 _raised: Patches | None = None
@@ -30,10 +30,10 @@ def activate_for(*kinds: type[socket.socket]) -> None:
     global _raised
     if _raised is None:
         _raised = Patches()
-    os_calls.patch(_raised, numbers)
-    passing.patch(_raised, numbers)
+    os_calls.patch(_raised, descriptor_table)
+    passing.patch(_raised, descriptor_table)
     for kind in kinds:
-        passing.patch_sendmsg(_raised, kind, numbers)
+        passing.patch_sendmsg(_raised, kind, descriptor_table)
 
 
 def withdraw() -> list[str]:
@@ -42,9 +42,9 @@ def withdraw() -> list[str]:
     Returns the names that other code has replaced since.
     """
     global _raised
-    if _raised is None or numbers.descriptors():
+    if _raised is None or descriptor_table.descriptors():
         return []
     raised, _raised = _raised, None
     left = raised.undo()
-    numbers.before_first_attach(activate)
+    descriptor_table.before_first_attach(activate)
     return left

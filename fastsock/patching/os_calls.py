@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..transport import Channel
     from .patches import Patches
 
-    class Numbers(Protocol):
+    class DescriptorTable(Protocol):
         """The numbers of this process's fast connections."""
 
         def channel_of(self, fd: int, /) -> Channel | None: ...
@@ -49,22 +49,22 @@ _LEAVING_SECONDS = 60.0
 _DUPLICATING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 
-def patch(patches: Patches, numbers: Numbers) -> None:
+def patch(patches: Patches, table: DescriptorTable) -> None:
     """Replace the functions of os, fcntl and socket that take a descriptor number of a stream."""
     for module, name, maker in _MAKERS:
         original = getattr(module, name, None)  # splice, for one, is missing on some systems
         if original is not None and not is_replacement(original):
-            patches.replace(module, name, in_place_of(original, module.__name__, maker(original, numbers)))
+            patches.replace(module, name, in_place_of(original, module.__name__, maker(original, table)))
     if not is_replacement(os.fdopen):
-        patches.replace(os, "fdopen", _fdopen(os.fdopen, numbers))
+        patches.replace(os, "fdopen", _fdopen(os.fdopen, table))
 
 
 # Each maker gives a function that looks the number up first. That is nearly all that an ordinary
 # descriptor pays. The original refuses an argument that cannot be a dictionary's key.
 
 
-def _read(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _read(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def read(owner, fd, length, /):  # type: ignore[no-untyped-def]
         try:
@@ -78,8 +78,8 @@ def _read(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
     return read
 
 
-def _write(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _write(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def write(owner, fd, data, /):  # type: ignore[no-untyped-def]
         try:
@@ -93,8 +93,8 @@ def _write(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
     return write
 
 
-def _readv(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _readv(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def readv(owner, fd, buffers, /):  # type: ignore[no-untyped-def]
         try:
@@ -116,8 +116,8 @@ def _readv(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
     return readv
 
 
-def _writev(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _writev(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def writev(owner, fd, buffers, /):  # type: ignore[no-untyped-def]
         try:
@@ -131,8 +131,8 @@ def _writev(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any
     return writev
 
 
-def _sendfile(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _sendfile(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def sendfile(owner, out_fd, in_fd, offset, count):  # type: ignore[no-untyped-def]
         try:
@@ -178,8 +178,8 @@ def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, cou
     return sent
 
 
-def _dup(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _dup(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def dup(owner, fd, /):  # type: ignore[no-untyped-def]
         try:
@@ -188,17 +188,17 @@ def _dup(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
             channel = None
         if channel is None:
             return original(fd)
-        numbers.share(fd)
+        table.share(fd)
         number = original(fd)
-        numbers.duplicated(fd, number)
+        table.duplicated(fd, number)
         return number
 
     return dup
 
 
-def _dup2(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
-    forgotten = _forgetter(numbers)
+def _dup2(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
+    forgotten = _forgetter(table)
 
     def dup2(owner, fd, fd2, inheritable=True):  # type: ignore[no-untyped-def]
         try:
@@ -206,19 +206,19 @@ def _dup2(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
         except TypeError:
             channel = None
         if channel is not None:
-            numbers.share(fd)
+            table.share(fd)
         if fd2 != fd:
             forgotten(fd2)
         number = original(fd, fd2, inheritable)
         if channel is not None and fd2 != fd:
-            numbers.duplicated(fd, number)
+            table.duplicated(fd, number)
         return number
 
     return dup2
 
 
-def _close(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of, forget = numbers.channel_of, numbers.forget
+def _close(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of, forget = table.channel_of, table.forget
 
     def close(owner, fd):  # type: ignore[no-untyped-def]
         try:
@@ -234,18 +234,18 @@ def _close(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
     return close
 
 
-def _closerange(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+def _closerange(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
     def closerange(owner, fd_low, fd_high, /):  # type: ignore[no-untyped-def]
-        for fd in numbers.descriptors():
+        for fd in table.descriptors():
             if fd_low <= fd < fd_high:
-                numbers.forget(fd)
+                table.forget(fd)
         return original(fd_low, fd_high)
 
     return closerange
 
 
-def _splice(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    released = _releaser(numbers)
+def _splice(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    released = _releaser(table)
 
     def splice(owner, src, dst, count, offset_src=None, offset_dst=None, flags=0):  # type: ignore[no-untyped-def]
         released(src)
@@ -255,8 +255,8 @@ def _splice(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any
     return splice
 
 
-def _fcntl(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of = numbers.channel_of
+def _fcntl(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
+    channel_of = table.channel_of
 
     def fcntl(owner, fd, cmd, arg=0, /):  # type: ignore[no-untyped-def]
         if cmd in _DUPLICATING:
@@ -266,9 +266,9 @@ def _fcntl(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
             except TypeError:
                 channel = None
             if channel is not None:
-                numbers.share(number)
+                table.share(number)
                 second = original(fd, cmd, arg)
-                numbers.duplicated(number, second)
+                table.duplicated(number, second)
                 return second
         if type(arg) is int and not arg:
             return original(fd, cmd)  # twice as fast as with the default written out
@@ -277,10 +277,10 @@ def _fcntl(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
     return fcntl
 
 
-def _fdopen(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+def _fdopen(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
     from io import text_encoding
 
-    released = _releaser(numbers)
+    released = _releaser(table)
 
     def fdopen(fd, mode="r", buffering=-1, encoding=None, *args, **kwargs):  # type: ignore[no-untyped-def]
         released(fd)
@@ -293,9 +293,9 @@ def _fdopen(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any
     return wrapping(original, fdopen)  # type: ignore[no-any-return]
 
 
-def _releaser(numbers: Numbers) -> Callable[[Any], None]:
+def _releaser(table: DescriptorTable) -> Callable[[Any], None]:
     """A function that makes the number of a fast connection a kernel stream. It does nothing for other numbers."""
-    channel_of, release = numbers.channel_of, numbers.release
+    channel_of, release = table.channel_of, table.release
 
     def released(fd: Any) -> None:
         try:
@@ -308,9 +308,9 @@ def _releaser(numbers: Numbers) -> Callable[[Any], None]:
     return released
 
 
-def _forgetter(numbers: Numbers) -> Callable[[Any], None]:
-    """A function that tells the numbers that a number is about to be closed."""
-    channel_of, forget = numbers.channel_of, numbers.forget
+def _forgetter(table: DescriptorTable) -> Callable[[Any], None]:
+    """A function for the table: a number is about to be closed."""
+    channel_of, forget = table.channel_of, table.forget
 
     def forgotten(fd: Any) -> None:
         try:
@@ -350,7 +350,7 @@ def _writable(buffer: Any) -> memoryview:
     return view.cast("B")
 
 
-def _exit(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+def _exit(original: Callable[..., Any], table: DescriptorTable) -> Callable[..., Any]:
     def _exit(owner, status):  # type: ignore[no-untyped-def]
         core.rdma_leave(_LEAVING_SECONDS)  # what the kernel would go on to send for TCP
         original(status)

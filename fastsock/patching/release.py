@@ -10,7 +10,7 @@ from ..connection import registry, tcp_options
 from ..meeting.names import name_bridge
 from ..system.originals import originals
 from ..transport import Reason
-from . import numbers
+from . import descriptor_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
     inner.detach()
     for holder, each in zip(holders, channels, strict=True):
         descriptor, timeout = _Base.fileno(holder), _Base.gettimeout(holder)
-        numbers.detach(descriptor)
+        descriptor_table.detach(descriptor)
         core.replace_watched(outer.fileno(), descriptor, originals.get_inheritable(descriptor))
         if sock._fast_connection.port is not None:
             sock._fast_connection.port.follow(descriptor)

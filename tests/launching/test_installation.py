@@ -130,7 +130,7 @@ original = os.read
 fastsock.install()
 import socket
 from fastsock import core
-from fastsock.patching import numbers
+from fastsock.patching import descriptor_table
 if core.available:
     with socket.create_server(("127.0.0.1", 0)) as server:
         import threading
@@ -139,7 +139,7 @@ if core.available:
         thread.start()
         with socket.create_connection(server.getsockname()) as client:
             thread.join()
-            fast = bool(numbers.descriptors())
+            fast = bool(descriptor_table.descriptors())
             fastsock.uninstall()
             accepted[0].sendall(b"payload")
             assert os.read(client.fileno(), 7) == b"payload"
