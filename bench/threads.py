@@ -96,13 +96,13 @@ def child(locked: bool, many: int, seconds: float) -> dict[str, Any]:
     options = [f"-Xgil={int(locked)}"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
     command = [sys.executable, *options, __file__, "--measure", str(seconds), "--threads", str(many)]
     environment = {**os.environ, "FASTSOCK_TRANSPORTS": "shm,tcp"}
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
-    if told["locked"] != locked:
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+    if found["locked"] != locked:
         sys.exit("a module brought the interpreter's lock back")
-    return told["paths"]  # type: ignore[no-any-return]
+    return found["paths"]  # type: ignore[no-any-return]
 
 
-def told(turns: list[dict[str, Any]], many: int) -> str:
+def described(turns: list[dict[str, Any]], many: int) -> str:
     out = [
         f"{'bytes':>6}  {'path':9}  {'':13} {'one thread':>14} {many:>3} threads   times  one thread, beside the lock"
     ]
@@ -131,7 +131,7 @@ def main() -> None:
     ways = [LOCKED, *([FREE] if sysconfig.get_config_var("Py_GIL_DISABLED") else [])]
     seconds, count = (0.5, 3) if options.quick else (1.0, 7)
     turns = [{way: child(way == LOCKED, options.threads, seconds) for way in ways} for _ in range(count)]
-    print(told(turns, options.threads))
+    print(described(turns, options.threads))
     if FREE not in ways:
         print("this Python always has the lock: a free-threaded one shows the other half")
     if options.json:

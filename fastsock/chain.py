@@ -22,12 +22,12 @@ class _Log:
     """
 
     def debug(self, text: str, *values: object) -> None:
-        self._tell("debug", text, *values)
+        self._log("debug", text, *values)
 
     def info(self, text: str, *values: object) -> None:
-        self._tell("info", text, *values)
+        self._log("info", text, *values)
 
-    def _tell(self, level: str, text: str, *values: object) -> None:
+    def _log(self, level: str, text: str, *values: object) -> None:
         make = getattr(sys.modules.get("logging"), "getLogger", None)
         if make is not None:
             getattr(make("fastsock"), level)(text, *values, stacklevel=3)

@@ -32,14 +32,14 @@ def _kernel_has(protocol: bytes) -> bool:
     try:
         descriptor = originals.open(_PROTOCOLS, 0)
         try:
-            told = b""
+            listed = b""
             while part := originals.read(descriptor, 1 << 16):
-                told += part
+                listed += part
         finally:
             originals.close(descriptor)
     except OSError:
         return False
-    return any(line.startswith(protocol + b" ") for line in told.split(b"\n"))
+    return any(line.startswith(protocol + b" ") for line in listed.split(b"\n"))
 
 
 _NO_RESET = "AF_SMC tells of no reset: it looks like an orderly end"
@@ -69,12 +69,12 @@ class _Smc:
         from .system import smc_diag
 
         try:
-            told = smc_diag.look_up(originals.fstat(descriptor).st_ino)
+            seen = smc_diag.look_up(originals.fstat(descriptor).st_ino)
         except OSError as error:
             return True, f"AF_SMC: {error.strerror or error}"
-        if told is None or told[0] == smc_diag.INIT:
+        if seen is None or seen[0] == smc_diag.INIT:
             return None
-        _, mode, reason, diagnosis = told
+        _, mode, reason, diagnosis = seen
         if mode != smc_diag.FALLBACK:
             return True, smc_diag.MODES.get(mode, f"AF_SMC in mode {mode}")
         detail = f"AF_SMC fell back: {smc_diag.describe(reason)}"

@@ -6,7 +6,7 @@ from array import array
 
 import numpy
 from mpi4py import MPI
-from timing import arguments, repeat, tell
+from timing import arguments, print_value, repeat
 
 WORLD, SELF = MPI.COMM_WORLD, MPI.COMM_SELF
 SIZE, RANK = WORLD.Get_size(), WORLD.Get_rank()
@@ -138,9 +138,9 @@ def main():
     words = arguments(__doc__)
     for call, start in CALLS.items():
         for kind in KINDS:
-            tell(f"{call}: {kind}", 0, repeat(start(kind), words.seconds))
+            print_value(f"{call}: {kind}", 0, repeat(start(kind), words.seconds))
     for what, once in types().items():
-        tell(f"datatypes: {what}", 0, repeat(once, words.seconds))
+        print_value(f"datatypes: {what}", 0, repeat(once, words.seconds))
 
 
 main()

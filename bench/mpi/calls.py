@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import arguments, repeat, tell
+from timing import arguments, print_value, repeat
 
 WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
@@ -205,7 +205,7 @@ def main():
     }
     for what, once in calls.items():
         if not options.what or what in options.what.split(","):
-            tell(what, 0, repeat(once, options.seconds))
+            print_value(what, 0, repeat(once, options.seconds))
 
 
 main()

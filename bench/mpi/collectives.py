@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import arguments, repeat, tell
+from timing import arguments, print_value, repeat
 
 DOUBLE = 8
 
@@ -164,7 +164,7 @@ def main():
         if name in OBJECTS:
             method = getattr(world, name.removeprefix("object_"))
             given = [[SMALL] * world.Get_size() if one is DEALT else one for one in OBJECTS[name]]
-            tell(name, 0, repeat(_called(method, given), options.seconds))
+            print_value(name, 0, repeat(_called(method, given), options.seconds))
             continue
         again = name.endswith("_init")  # bcast_init: start, then wait
         begins = name not in known and not again  # ibcast: begin, then wait
@@ -174,7 +174,7 @@ def main():
         for size in [0] if name in SIZELESS else options.sizes:
             given = function(size, comm)
             once = _begun(method, given) if begins else _started(method, given) if again else _called(method, given)
-            tell(name, size, repeat(once, options.seconds))
+            print_value(name, size, repeat(once, options.seconds))
 
 
 def _called(method, given):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import arguments, repeat, tell
+from timing import arguments, print_value, repeat
 
 WORLD = MPI.COMM_WORLD
 SIZE = WORLD.Get_size()
@@ -85,10 +85,10 @@ def main():
             work = repeat(lambda times=times: _work(times), options.seconds)
             both = repeat(lambda begin=begin, times=times: _in_one_piece(begin, times), options.seconds)
             tested = repeat(lambda begin=begin, times=times: _tested(begin, times), options.seconds)
-            tell(f"{name} alone", size, alone)
-            tell(f"{name} with work", size, both)
-            tell(f"{name} hidden", size, 1 - (both - work) / alone)
-            tell(f"{name} hidden when tested", size, 1 - (tested - work) / alone)
+            print_value(f"{name} alone", size, alone)
+            print_value(f"{name} with work", size, both)
+            print_value(f"{name} hidden", size, 1 - (both - work) / alone)
+            print_value(f"{name} hidden when tested", size, 1 - (tested - work) / alone)
 
 
 main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import arguments, repeat, tell
+from timing import arguments, print_value, repeat
 
 WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
@@ -92,19 +92,19 @@ def main():
     seconds = options.seconds
     for size in options.sizes:
         if "latency" in wanted:
-            tell("latency", size, repeat(latency(size), seconds))  # us, there and back
+            print_value("latency", size, repeat(latency(size), seconds))  # us, there and back
         if "bandwidth" in wanted:
             took = repeat(bandwidth(size), seconds)
-            tell("bandwidth", size, HALF * window(size) * size / took / 1e3)  # GB/s, all pairs
+            print_value("bandwidth", size, HALF * window(size) * size / took / 1e3)  # GB/s, all pairs
         if "both ways" in wanted:
             took = repeat(both_ways(size), seconds)
-            tell("both ways", size, 2 * HALF * window(size) * size / took / 1e3)
+            print_value("both ways", size, 2 * HALF * window(size) * size / took / 1e3)
     if "rate" in wanted:
-        tell("rate", 8, HALF * window(8) / repeat(bandwidth(8), seconds))  # million messages a second
+        print_value("rate", 8, HALF * window(8) / repeat(bandwidth(8), seconds))  # million messages a second
     if "dict" in wanted:
-        tell("dict", 0, repeat(objects(SMALL), seconds))  # us, there and back
+        print_value("dict", 0, repeat(objects(SMALL), seconds))  # us, there and back
     if "array" in wanted:
-        tell("array", 1 << 20, repeat(objects(numpy.ones(1 << 17)), seconds))
+        print_value("array", 1 << 20, repeat(objects(numpy.ones(1 << 17)), seconds))
 
 
 main()

@@ -195,7 +195,7 @@ def starting(ring, name, kind, size):
     return started(method(*given), *given) if again else called(method, given), nothing, nbytes(given)
 
 
-def tell(turns, name, kind, asked, size, case, more):
+def print_sample(turns, name, kind, asked, size, case, more):
     if RANK == 0:
         ordered = numpy.sort(case.values)
         line = {
@@ -253,7 +253,7 @@ def measure(options):
     if shares is not None:
         hidden = {id(case): {"hidden": share} for (_, case), share in zip(begun, shares, strict=True)}
         for name, asked, length, case in found:
-            tell(turns, name, options.kind, asked, length, case, hidden.get(id(case), {}))
+            print_sample(turns, name, options.kind, asked, length, case, hidden.get(id(case), {}))
     if buffer is not None:
         MPI.Detach_buffer()
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy
 from mpi4py import MPI
-from timing import arguments, tell
+from timing import arguments, print_value
 
 sys.path.append(str(Path(__file__).parent.parent))
 from common import system_calls
@@ -46,7 +46,7 @@ def main() -> None:
     options = arguments(__doc__)
     for size in options.sizes:
         exchange(size)
-        tell("calls", size, counted(size) / COUNT)
+        print_value("calls", size, counted(size) / COUNT)
 
 
 main()

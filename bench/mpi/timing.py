@@ -56,7 +56,7 @@ def _timed(once: Callable[[], object], times: int) -> float:
     return world.allreduce(took, MPI.MAX)
 
 
-def tell(what: str, size: int, value: float) -> None:
+def print_value(what: str, size: int, value: float) -> None:
     """Print one result, on rank 0."""
     if MPI.COMM_WORLD.Get_rank() == 0:
         print(json.dumps({"what": what, "size": size, "value": value}), flush=True)

@@ -93,9 +93,9 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
     _pin(words.cores, world)
     outcome = _measure(kernel_type, letter, name, words, world)
     if world.Get_rank() == 0:
-        from . import telling
+        from . import printing
 
-        telling.tell(outcome)
+        printing.print_outcome(outcome)
     right = outcome.verification is None or outcome.verification.passed
     return VERIFIED if right else WRONG
 

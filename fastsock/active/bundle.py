@@ -106,9 +106,9 @@ class Bundle(Progress):
                 if connection in self.lost:
                     self.lost.remove(connection)
                     other.lost.append(connection)
-            for told in [each for each in self.returned if each[0] in own]:
-                self.returned.remove(told)
-                other.returned.append(told)
+            for undelivered in [each for each in self.returned if each[0] in own]:
+                self.returned.remove(undelivered)
+                other.returned.append(undelivered)
             self.endpoints.remove(endpoint)
             with endpoint.moving:
                 endpoint.bundle = other

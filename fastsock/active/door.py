@@ -135,7 +135,7 @@ class Door:
 
     def _serve(self) -> None:
         host, port = self._listener.getsockname()[:2]
-        told = f"{_REACHED_AT.get(host, host)} {port}"
+        answer = f"{_REACHED_AT.get(host, host)} {port}"
         while True:
             poller = originals.poll()
             with self._lock:
@@ -158,7 +158,7 @@ class Door:
             with self._lock:
                 for _, listener in self._names.values():
                     if listener in ready:
-                        user_names.answer(listener, told)
+                        user_names.answer(listener, answer)
             if self._listener.fileno() in ready:
                 self._accept()
 
@@ -202,12 +202,12 @@ _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # from this host
 def find(name: str, within: float = user_names.ANSWERS_WITHIN) -> tuple[str, int]:
     """Where the process listens that has the name on this host. Raises Refused, TimeoutError."""
     try:
-        told = user_names.ask(SERVICE, name, within)
+        answer = user_names.ask(SERVICE, name, within)
     except user_names.Silent as error:
         raise TimeoutError(f"cannot map {name!r}: {error}") from error
     except (user_names.Unknown, user_names.NotOwn) as error:
         raise Refused(f"cannot map {name!r}: {error}") from error
-    host, _, port = told.rpartition(" ")
+    host, _, port = answer.rpartition(" ")
     return host, int(port)
 
 
@@ -218,7 +218,7 @@ def connect(address: tuple[str, int], wanted: Wanted, key: bytes, until: float) 
         sock: Any = fast.create_connection(address, timeout=_left(until))
     except OSError as error:
         why = _why(error, "its host does not answer")
-        raise _told(error, f"cannot map {what}: no connection (tcp): {why}") from error
+        raise _described(error, f"cannot map {what}: no connection (tcp): {why}") from error
     try:
         sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
         end = Connector(key, wanted, carriers.takes_memory(sock))
@@ -228,7 +228,7 @@ def connect(address: tuple[str, int], wanted: Wanted, key: bytes, until: float) 
             raise Refused(f"{what}: {error}") from error
         except OSError as error:
             why = _why(error, "it took the connection and did not answer the hello: it is stopped, or no endpoint's")
-            raise _told(error, f"cannot map {what} ({sock.transport}): {why}") from error
+            raise _described(error, f"cannot map {what} ({sock.transport}): {why}") from error
         sock.settimeout(None)
         if end.agreed:
             carriers.attach_agreed(sock)
@@ -247,11 +247,11 @@ def _why(error: OSError, late: str) -> str:
     return late if isinstance(error, TimeoutError) else error.strerror or str(error)
 
 
-def _told(error: OSError, text: str) -> OSError:
+def _described(error: OSError, text: str) -> OSError:
     """An error of the same class, which says what was tried."""
-    told = type(error)(text)
-    told.errno = error.errno
-    return told
+    described = type(error)(text)
+    described.errno = error.errno
+    return described
 
 
 _own: Door | None = None

@@ -16,7 +16,7 @@ import importlib
 import sys
 
 from .table import COMMANDS, usage
-from .words import refuse, tell
+from .words import print_help_or_version, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line `arguments` (default: ``sys.argv[1:]``), and exit."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words in (["--help"], ["-h"], ["--version"]):
-        tell(words[0], usage())
+        print_help_or_version(words[0], usage())
     if not words:
         refuse(usage())
     name, *rest = words
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         refuse(f"the command {name} needs Linux, and this is {sys.platform}\n")
     command = importlib.import_module(f"{__name__}.{COMMANDS[name].module}")
     if rest in (["--help"], ["-h"], ["--version"]):
-        tell(rest[0], command.usage())
+        print_help_or_version(rest[0], command.usage())
     try:
         status = command.main(rest)
         sys.stdout.flush()

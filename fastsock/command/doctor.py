@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
 
     program = words[1:] if words[0] == "--" and words[1:] else words
     try:
-        lines, enters = programs.told(program)
+        lines, enters = programs.described(program)
     except LookupError as error:
         if _is_address(words):
             _of_this_machine(words)

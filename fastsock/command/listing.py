@@ -45,9 +45,9 @@ def everything() -> dict[str, Any]:
 
     daemons, names, problems = _remote_objects()
     seen = processes.of_this_user()
-    told = {daemon["process"] for daemon in daemons}
+    listed = {daemon["process"] for daemon in daemons}
     ranks = [each.as_values() for each in seen if each.rank is not None]
-    others = [each.as_values() for each in seen if each.rank is None and each.pid not in told]
+    others = [each.as_values() for each in seen if each.rank is None and each.pid not in listed]
     return {
         "daemons": daemons,
         "ranks": sorted(ranks, key=lambda rank: (rank["job"], rank["rank"])),

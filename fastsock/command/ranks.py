@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..mpj import run
-from .words import refuse, tell
+from .words import print_help_or_version, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,6 @@ def main(words: Sequence[str]) -> NoReturn:
     except run.UsageError as error:
         refuse(f"{error}\n\n{usage()}", _NAME)
     if options.program in (["--help"], ["--version"]):
-        tell(options.program[0], usage())
+        print_help_or_version(options.program[0], usage())
     options.name = _NAME
     run.run(options)

@@ -12,7 +12,7 @@ import sys
 from ..config import LAUNCHED, ConfigError, reload
 from ..launcher import UsageError, become, parse
 from ..launching import children, preloading, programs
-from .words import refuse, tell
+from .words import print_help_or_version, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> NoReturn:
     except UsageError as error:
         _refuse(f"{error}\n\n{USAGE}")
     if program in (["--help"], ["--version"]):
-        tell(program[0], USAGE)
+        print_help_or_version(program[0], USAGE)
     os.environ.pop(children.CHILDREN, None)
     os.environ.update(changes)
     try:

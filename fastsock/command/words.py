@@ -18,7 +18,7 @@ def answer(text: str) -> NoReturn:
     sys.exit(0)
 
 
-def tell(option: str, usage: str) -> NoReturn:
+def print_help_or_version(option: str, usage: str) -> NoReturn:
     """What --version and --help print."""
     if option == "--version":
         import fastsock

@@ -136,11 +136,11 @@ class Seen:
         ruled_out = None if found["attached"] else _excluded(found)
         if found["attached"] or ruled_out is not None:
             return "" if ruled_out is None else ruled_out.detail
-        told = _WHY[found["why"]][1]
+        text = _WHY[found["why"]][1]
         if not found["calls"] or self.reason not in (Reason.NOT_YET, Reason.PEER_DID_NOT_JOIN):
-            return told
+            return text
         many = "its first call" if found["calls"] == 1 else f"{found['calls']:,} calls"
-        return f"{told}; it looks from {many} on" + (lesson and f", {lesson}")
+        return f"{text}; it looks from {many} on" + (lesson and f", {lesson}")
 
 
 def _excluded(found: dict[str, Any], address: Any = None) -> Refused | None:
@@ -321,15 +321,15 @@ def _entered(descriptor: int, address: Any) -> None:
     if why is not None:
         keep_on_tcp(descriptor)
     if in_force.settings().trace and not has_doors():  # which have told it
-        told = f": {why}" if why else " so far"
-        chain.log.info("%s %s stays on tcp%s", found["role"], found["peer"] or address, told)
+        text = f": {why}" if why else " so far"
+        chain.log.info("%s %s stays on tcp%s", found["role"], found["peer"] or address, text)
 
 
 def _leaves(descriptor: int) -> None:
     one = seen(descriptor)
     if one is not None:
-        told = f"{one.reason}{one.detail and f' ({one.detail})'}"
-        chain.log.info("%s %s ends on %s: %s", one.found["role"], one.found["peer"], one.transport, told)
+        text = f"{one.reason}{one.detail and f' ({one.detail})'}"
+        chain.log.info("%s %s ends on %s: %s", one.found["role"], one.found["peer"], one.transport, text)
 
 
 def carrier_of(sock: Any) -> Any:

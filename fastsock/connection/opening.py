@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _Base: Any = _socket.socket
 _family = _Base.family.__get__  # the plain number
 _KIND = (_socket.SO_DOMAIN, _socket.SO_PROTOCOL)
-_TOLD_AS_TCP = (*_KIND, _socket.SO_SNDBUF, _socket.SO_RCVBUF)  # the path rounds a buffer to a size of its own
+_AS_TCP_HAS_THEM = (*_KIND, _socket.SO_SNDBUF, _socket.SO_RCVBUF)  # the path rounds a buffer to a size of its own
 _REUSE = (_socket.SOL_SOCKET, _socket.SO_REUSEADDR)
 
 
@@ -89,7 +89,7 @@ def _re_point(sock: Any, stream: int, bound: Any) -> None:
 
 def option(sock: Any, level: int, number: int, length: tuple[int, ...]) -> Any:
     """getsockopt() of a socket that a path opened: TCP's answer, also where the path's own kernel code has another."""
-    if level == _socket.SOL_SOCKET and number in _TOLD_AS_TCP:
+    if level == _socket.SOL_SOCKET and number in _AS_TCP_HAS_THEM:
         given = (sock._fast_options or {}).get((level, number))
         if given is not None or number in _KIND:
             options = {} if given is None else {(level, number): given}

@@ -88,17 +88,17 @@ _lock = originals.RLock()
 def kernel_counts(sock: Any) -> dict[str, int]:
     """The kernel's counts of a TCP socket, or an empty dictionary if it has none."""
     try:
-        told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO.size)
+        seen = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO.size)
     except (OSError, AttributeError):  # AttributeError: a system without that record
         return {}
-    return counts_of(told)
+    return counts_of(seen)
 
 
-def counts_of(told: bytes) -> dict[str, int]:
+def counts_of(seen: bytes) -> dict[str, int]:
     """The counts in the kernel's record of a TCP socket, or none if an old kernel wrote a shorter record."""
-    if len(told) < _TCP_INFO.size:
+    if len(seen) < _TCP_INFO.size:
         return {}
-    state, received, unsent, sent, repeated = _TCP_INFO.unpack(told)
+    state, received, unsent, sent, repeated = _TCP_INFO.unpack(seen)
     # the kernel counts an end as a byte: this end's while it is not sent, the other's from when it has come
     own_end = unsent > 0 and state not in (_ESTABLISHED, _CLOSE_WAIT)
     other_end = received > 0 and state in _BEHIND_THE_OTHER_S_END
@@ -189,10 +189,10 @@ def _settle_opened(connection: Connection) -> None:
     path, owner = connection.opener, connection.owner
     sock = owner() if owner is not None else None
     descriptor = -1 if sock is None else _socket.socket.fileno(sock)
-    told = None if path is None or descriptor < 0 else path.carrier(descriptor)
-    if told is None:
+    seen = None if path is None or descriptor < 0 else path.carrier(descriptor)
+    if seen is None:
         return
-    carries, connection.detail = told
+    carries, connection.detail = seen
     with _lock:
         if connection.opener is None:  # another thread was faster
             return

@@ -104,8 +104,8 @@ class FastComm(Comm):
             raise
 
     def _error(self, error: object) -> CommClosedError:
-        told = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
-        return CommClosedError(f"in {self!r} on path {self.socket.transport}: {told}")
+        text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
+        return CommClosedError(f"in {self!r} on path {self.socket.transport}: {text}")
 
     async def close(self) -> None:
         """Sends what waits to be sent, then closes."""
@@ -121,10 +121,10 @@ class FastComm(Comm):
         self.stream.abort()
 
 
-def _close_dangling(stream: FrameStream, loop: asyncio.AbstractEventLoop, told: str) -> None:
+def _close_dangling(stream: FrameStream, loop: asyncio.AbstractEventLoop, text: str) -> None:
     """A comm that nobody closed is gone. The collector runs in any thread."""
     if not stream.is_over():
-        logger.warning("Closing dangling comm %s", told)
+        logger.warning("Closing dangling comm %s", text)
     if loop.is_running() and asyncio._get_running_loop() is not loop:
         try:
             loop.call_soon_threadsafe(stream.abort)

@@ -184,9 +184,9 @@ class FrameStream:
         elif not outgoing and self._waits:
             self._waits = False
             self._loop.remove_writer(self._descriptor)
-            self._tell_flushed()
+            self._end_flush()
 
-    def _tell_flushed(self) -> None:
+    def _end_flush(self) -> None:
         flushed, self._flushed = self._flushed, None
         if flushed is not None and not flushed.done():
             flushed.set_result(None)
@@ -215,7 +215,7 @@ class FrameStream:
         if not self._loop.is_closed():
             self._unwatch()
             self._loop.remove_writer(self._descriptor)
-            self._tell_flushed()
+            self._end_flush()
             if self._reader is not None and not self._reader.done():
                 self._reader.set_exception(error)
         self._outgoing.clear()

@@ -27,8 +27,8 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
     Times are microseconds, rates 10**9 bytes a second. A value that cannot be found out is None.
     """
     unknown = variables.unknown(os.environ)
-    os.environ[variables.TOLD] = ",".join(unknown)  # they are told of here
-    problems = [variables.told_of(name) for name in unknown]
+    os.environ[variables.WARNED_OF] = ",".join(unknown)  # they are told of here
+    problems = [variables.description(name) for name in unknown]
     healthy = True
     try:
         settings = config.settings()

@@ -64,18 +64,18 @@ def find(root: str | os.PathLike[str] = "/") -> Findings:
 
 def advice(found: Findings) -> Iterator[str]:
     """All that there is to do, most important first, each once."""
-    told = []
+    lines = []
     for each in found["cards_without_device"]:
-        told.append(each["advice"])
+        lines.append(each["advice"])
     for device in found["devices"]:
-        told += [*device["advice"], *(line for port in device["ports"] for line in port["advice"])]
+        lines += [*device["advice"], *(line for port in device["ports"] for line in port["advice"])]
     for name in ("connection_manager", "providers", "pyverbs", "memlock"):
         if found["devices"]:
-            told.append(found[name]["advice"])
+            lines.append(found[name]["advice"])
     for library in found.get("libraries", ()):
-        told.append(library["advice"])
-    told.append(found["smc"]["advice"])
-    yield from dict.fromkeys(line for line in told if line)
+        lines.append(library["advice"])
+    lines.append(found["smc"]["advice"])
+    yield from dict.fromkeys(line for line in lines if line)
 
 
 # --- RDMA devices -------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class _Partner:
 
     def ping(self, index: int, count: int) -> float:
         """Seconds that ``count`` round trips of one byte take."""
-        self._tell(index, "ping", count)
+        self._send(index, "ping", count)
         connection = self._connections[index]
         send, receive = connection.sendall, connection.recv
         start = time.perf_counter()
@@ -174,7 +174,7 @@ class _Partner:
 
     def stream(self, index: int, count: int) -> float:
         """Seconds that ``count`` messages take to arrive."""
-        self._tell(index, "stream", count)
+        self._send(index, "stream", count)
         connection = self._connections[index]
         start = time.perf_counter()
         for _ in range(count):
@@ -183,7 +183,7 @@ class _Partner:
             raise ConnectionError("the child process that receives has ended")
         return time.perf_counter() - start
 
-    def _tell(self, index: int, what: str, count: int) -> None:
+    def _send(self, index: int, what: str, count: int) -> None:
         assert self._child.stdin is not None
         self._child.stdin.write(f"{index} {what} {count}\n".encode())
         # The answer: the child has woken and is about to receive, so its wake-up is not measured.

@@ -27,8 +27,8 @@ def devices() -> dict[str, list[dict[str, Any]]]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _GENERIC) as kernel:
         kernel.settimeout(_SECONDS)
         name = _attribute(_FAMILY_NAME, _FAMILY)
-        told = _ask(kernel, _CONTROL, _GET_FAMILY, _REQUEST | _ACK, name)
-        (family,) = struct.unpack("=H", _attributes(told[0])[_FAMILY_ID])
+        seen = _ask(kernel, _CONTROL, _GET_FAMILY, _REQUEST | _ACK, name)
+        (family,) = struct.unpack("=H", _attributes(seen[0])[_FAMILY_ID])
 
         def dump(command: int, kind: int) -> list[bytes]:
             answers = (_attributes(answer) for answer in _ask(kernel, family, command, _REQUEST | _DUMP))
@@ -41,10 +41,10 @@ def devices() -> dict[str, list[dict[str, Any]]]:
         }
 
 
-def _rdma_device(told: dict[int, bytes]) -> dict[str, Any]:
-    ports = {number: _attributes(told[kind]) for number, kind in enumerate(_PORTS, 1) if kind in told}
+def _rdma_device(seen: dict[int, bytes]) -> dict[str, Any]:
+    ports = {number: _attributes(seen[kind]) for number, kind in enumerate(_PORTS, 1) if kind in seen}
     active = [number for number, port in ports.items() if port.get(_PORT_ACTIVE, b"\0")[0] == 1]
-    return {"name": _text(told.get(_IB_NAME, b"")), "active_ports": active}
+    return {"name": _text(seen.get(_IB_NAME, b"")), "active_ports": active}
 
 
 def _text(value: bytes) -> str:

@@ -157,8 +157,8 @@ def _said_of_smc(found: Findings) -> Iterator[str]:
     devices = [f"SMC-R on {each['name']}" for each in found["smc_r"]]
     devices += [f"SMC-D on {each['name']}" for each in found["smc_d"]]
     ids = [each["name"] for each in found["enterprise_ids"]]
-    told = ", ".join(devices) or "no device"
-    yield f"AF_SMC: {told}" + (f"; enterprise id {', '.join(ids)}" if ids else "")
+    names = ", ".join(devices) or "no device"
+    yield f"AF_SMC: {names}" + (f"; enterprise id {', '.join(ids)}" if ids else "")
 
 
 def _table(paths: list[Findings], colours: Colours) -> Iterator[str]:

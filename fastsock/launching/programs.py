@@ -78,7 +78,7 @@ def obstacle(path: str) -> str | None:
         return None  # to start it says more
 
 
-def told(program: Sequence[str]) -> tuple[list[str], bool]:
+def described(program: Sequence[str]) -> tuple[list[str], bool]:
     """Sentences on what `fastsock run` would do with a command line, and whether the program is entered.
 
     Raises LookupError if there is no such program.
@@ -110,7 +110,7 @@ def told(program: Sequence[str]) -> tuple[list[str], bool]:
     if why_not is not None:
         return [*lines, f"{why_not}."], False
     if re.fullmatch(_PYTHON, os.path.basename(last)):
-        lines.append(_told_of_python(last, options, environ))
+        lines.append(_describe_python(last, options, environ))
     elif len(links) > 1:
         lines.append(f"{last} gets the library, and hands it on to what it starts.")
     else:
@@ -120,7 +120,7 @@ def told(program: Sequence[str]) -> tuple[list[str], bool]:
     return lines, True
 
 
-def _told_of_python(path: str, options: Sequence[str], environ: dict[str, str]) -> str:
+def _describe_python(path: str, options: Sequence[str], environ: dict[str, str]) -> str:
     import subprocess
 
     before = interpreter_options([path, *options])[0]

@@ -60,7 +60,7 @@ def listen(service: str, name: str) -> int:
 
 def answer(listener: int, text: str) -> None:
     """Tells the text to those who ask at the name. Only processes of this user are told."""
-    told = text.encode().ljust(ANSWER_BYTES)
+    line = text.encode().ljust(ANSWER_BYTES)
     while True:
         try:
             descriptor = unix_calls.accept(listener)
@@ -69,7 +69,7 @@ def answer(listener: int, text: str) -> None:
         stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
         try:
             if unix_calls.is_own_user(unix_calls.peer(descriptor)[1]):
-                stream.send(told, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
+                stream.send(line, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
         except OSError:  # it has left
             continue
         finally:

@@ -130,14 +130,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .MPI import COMM_WORLD
 
     words = list(sys.argv[1:] if arguments is None else arguments)
-    told = COMMANDS.get(words[0]) if words else None
-    if told is None:
+    command = COMMANDS.get(words[0]) if words else None
+    if command is None:
         if COMM_WORLD.rank == 0:
             lines = [f"  {name:12} {command.__doc__}" for name, command in COMMANDS.items()]
             print("usage: python -m mpi4py.bench COMMAND [options]", *lines, sep="\n")
         return 0 if not words or words[0] in ("-h", "--help") else 2
-    parser = argparse.ArgumentParser(prog=f"mpi4py.bench {words[0]}", description=told.__doc__)
-    return told(COMM_WORLD, parser, words[1:])
+    parser = argparse.ArgumentParser(prog=f"mpi4py.bench {words[0]}", description=command.__doc__)
+    return command(COMM_WORLD, parser, words[1:])
 
 
 if __name__ == "__main__":

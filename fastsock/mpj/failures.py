@@ -34,9 +34,9 @@ def translated(error: BaseException, communicator: Any) -> BaseException:
     if peer is not None and communicator.index is not None and peer in communicator.index:
         text += f" (rank {communicator.index[peer]} of {communicator.title})"
     if peer is not None and peer >= 0 and error_class(error) == ERR_PROC_FAILED:
-        told = communicator.world.job.failure_text(peer)  # the connection ends a moment before the death is told
-        if told is not None and told not in text:
-            text += f": {told}"
+        why = communicator.world.job.failure_text(peer)  # the connection ends a moment before the death is told
+        if why is not None and why not in text:
+            text += f": {why}"
     exception = MPIException(error_class(error), text)
     exception.__cause__ = error
     return exception

@@ -86,7 +86,7 @@ class Link(_ExportLink):  # type: ignore[misc]
         """Whether the memory can be lent: it has a number there. False: the other process must look first."""
         try:
             self._sweep()
-            self._tell_forgotten()
+            self._send_forgotten()
             self._pass_memory(memory)
         except OSError as error:
             if error.errno in _BUSY or self.is_dead():
@@ -111,7 +111,7 @@ class Link(_ExportLink):  # type: ignore[misc]
 
         numbers[key] = number, weakref.ref(memory, gone)
 
-    def _tell_forgotten(self) -> None:
+    def _send_forgotten(self) -> None:
         while self.forgotten:
             self._pass(core.pack_memo(core.MEMO_FORGET, self.number, 0, self.forgotten[0]))
             self.forgotten.popleft()

@@ -58,7 +58,7 @@ def explain(sock: Any) -> Explanation:
         return _explained(connection)
     seen = carriers.seen_of(sock)
     if seen is not None:
-        return _refused(_told(seen), getattr(sock, "_fast_refused", None))
+        return _refused(_explained_stream(seen), getattr(sock, "_fast_refused", None))
     transport = getattr(sock, "transport", "plain")
     reason = Reason.NOT_CONNECTED if transport == "tcp" else Reason.NOT_A_TCP_STREAM
     return Explanation(transport, str(reason), "none", "open" if sock.fileno() >= 0 else "closed",
@@ -68,7 +68,7 @@ def explain(sock: Any) -> Explanation:
 def connections() -> list[Explanation]:
     """The open connections of this process, then the last 1,000 closed ones."""
     rows = [_explained(connection) for connection in registry.connections()]
-    return rows + [_told(seen) for seen in carriers.all_seen()]
+    return rows + [_explained_stream(seen) for seen in carriers.all_seen()]
 
 
 def totals() -> dict[str, int]:
@@ -80,7 +80,7 @@ def totals() -> dict[str, int]:
     return found
 
 
-def _told(seen: carriers.Seen) -> Explanation:
+def _explained_stream(seen: carriers.Seen) -> Explanation:
     found = seen.found
     memory = found if found["attached"] else {}
     return Explanation(
@@ -109,11 +109,11 @@ def _told(seen: carriers.Seen) -> Explanation:
     )
 
 
-def _refused(told: Explanation, refused: Refused | None) -> Explanation:
+def _refused(explanation: Explanation, refused: Refused | None) -> Explanation:
     """Of a connection on TCP that might have taken a path to another host: why it did not."""
-    if refused is None or told.transport != "tcp":
-        return told
-    return dataclasses.replace(told, reason=str(refused.reason), detail=refused.detail)
+    if refused is None or explanation.transport != "tcp":
+        return explanation
+    return dataclasses.replace(explanation, reason=str(refused.reason), detail=refused.detail)
 
 
 def _explained(connection: registry.Connection) -> Explanation:

@@ -39,11 +39,11 @@ class _Report:
         try:
             rows, counts = connections(), totals()
             if self.target == _STANDARD_ERROR:
-                tell("\n".join(text_lines(rows, counts, os.getpid(), _is_launched())))
+                print_line("\n".join(text_lines(rows, counts, os.getpid(), _is_launched())))
             else:
                 append(self.target, json_lines(rows, counts, os.getpid()))
         except OSError as error:
-            tell(f"fastsock: the statistics could not be written to {self.target}: {error.strerror}")
+            print_line(f"fastsock: the statistics could not be written to {self.target}: {error.strerror}")
 
     def at_the_end_of(self, util: Any) -> None:
         """Lets a multiprocessing child, which skips atexit, write after all that it does at its end."""
@@ -166,7 +166,7 @@ def _is_launched() -> bool:
     return os.environ.get(LAUNCHED) == str(os.getpid())
 
 
-def tell(text: str) -> None:
+def print_line(text: str) -> None:
     """Write a line to standard error, if there is one."""
     if not text or sys.stderr is None:
         return

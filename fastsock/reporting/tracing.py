@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from .report import tell
+from .report import print_line
 
 
 class _ToStandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            tell(self.format(record))
+            print_line(self.format(record))
         except Exception:
             self.handleError(record)
 

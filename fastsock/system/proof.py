@@ -156,10 +156,10 @@ class Protocol:
         self.unknown = f"it does not know {secret}"
         self.proof_at = proof_at
 
-    def refused(self, told: str, reason: str, size: int) -> HelloError:
-        """The error of an accepting end. told: what the other end reads in the place of an answer of that size."""
+    def refused(self, text: str, reason: str, size: int) -> HelloError:
+        """The error of an accepting end. text: what the other end reads in the place of an answer of that size."""
         error = HelloError(reason)
-        error.reply = (self.refusal + told.encode())[:size].ljust(size, b"\0")
+        error.reply = (self.refusal + text.encode())[:size].ljust(size, b"\0")
         return error
 
     def welcome_proof(self, key: bytes, transcript: bytes, proof: bytes, welcome: bytes) -> bytes:
@@ -232,10 +232,10 @@ class Accepting(End):
         welcome += protocol.welcome_proof(self._key, self._transcript, message, welcome)
         return welcome.ljust(protocol.welcome_bytes, b"\0")
 
-    def _refused(self, told: str, reason: str) -> HelloError:
+    def _refused(self, text: str, reason: str) -> HelloError:
         """Of a size that the other end expects now."""
         protocol = self._protocol
-        return protocol.refused(told, reason, protocol.welcome_bytes if self._transcript else protocol.challenge_bytes)
+        return protocol.refused(text, reason, protocol.welcome_bytes if self._transcript else protocol.challenge_bytes)
 
     def _challenge(self, hello: bytes) -> bytes:
         """The whole challenge. Nothing of the hello is proved yet. May raise what _refused() gives."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
 PREFIX = "FASTSOCK_"
-TOLD = "FASTSOCK_TOLD"  # the unknown names that this process, or one before it, has warned of
+WARNED_OF = "FASTSOCK_TOLD"  # the unknown names that this process, or one before it, has warned of
 
 SOCKETS = (
     "FASTSOCK_TRANSPORTS",
@@ -80,12 +80,12 @@ PRIMITIVES = (
 COLLECTIVES = ("FASTSOCK_MPJ_COLLECTIVES", *(f"FASTSOCK_MPJ_{primitive}" for primitive in PRIMITIVES))
 SETTINGS = (*SOCKETS, *REMOTE_CALLS, *MESSAGE_PASSING, *RANKS, *COLLECTIVES)
 # What processes of fastsock tell those that they start.
-TOLD_TO_CHILDREN = (
+GIVEN_TO_CHILDREN = (
     "FASTSOCK_CHILDREN",
     "FASTSOCK_INTERPRETER",
     "FASTSOCK_LAUNCHED",
     "FASTSOCK_RESOLVED_RULES",
-    TOLD,
+    WARNED_OF,
     "FASTSOCK_MPJ_JOB",
     "FASTSOCK_MPJ_JOINED",
     "FASTSOCK_MPJ_PYTHON",
@@ -103,7 +103,7 @@ DEVELOPMENT = (
     "FASTSOCK_SLURM",
     "FASTSOCK_IN_LAB",
 )
-_KNOWN = frozenset((*SETTINGS, *TOLD_TO_CHILDREN, *DEVELOPMENT))
+_KNOWN = frozenset((*SETTINGS, *GIVEN_TO_CHILDREN, *DEVELOPMENT))
 # By these launchers of ranks tell which one a process is: rank 0 warns for all.
 _RANK = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "RANK", "JOB_COMPLETION_INDEX")
 
@@ -113,7 +113,7 @@ def unknown(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in environ if name.startswith(PREFIX) and name not in _KNOWN))
 
 
-def told_of(name: str) -> str:
+def description(name: str) -> str:
     """What is said of an unknown variable: its name, and the nearest one that is known."""
     from difflib import get_close_matches
 
@@ -125,13 +125,13 @@ def told_of(name: str) -> str:
 def warn_of_unknown(environ: MutableMapping[str, str] | None = None) -> None:
     """Warns once of the unknown variables, by the logger "fastsock". Children that inherit the environment do not."""
     environ = os.environ if environ is None else environ
-    told = environ.get(TOLD, "").split(",")
-    fresh = [name for name in unknown(environ) if name not in told]
+    warned_of = environ.get(WARNED_OF, "").split(",")
+    fresh = [name for name in unknown(environ) if name not in warned_of]
     if not fresh:
         return
-    environ[TOLD] = ",".join(name for name in (*told, *fresh) if name)
+    environ[WARNED_OF] = ",".join(name for name in (*warned_of, *fresh) if name)
     if any(environ.get(name, "0") != "0" for name in _RANK):
         return
     import logging
 
-    logging.getLogger("fastsock").warning("%s", "; ".join(told_of(name) for name in fresh))
+    logging.getLogger("fastsock").warning("%s", "; ".join(description(name) for name in fresh))

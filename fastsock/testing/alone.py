@@ -20,27 +20,27 @@ def passes(check: Check, maker: PairMaker, seconds: float = SECONDS) -> bool:
     """
     if maker.fresh:
         return _holds(check, maker)
-    told, tell = os.pipe()
+    verdict, answer = os.pipe()
     pid = os.fork()
     if not pid:
-        _run(check, maker, tell)
-    os.close(tell)
+        _run(check, maker, answer)
+    os.close(answer)
     try:
         os.setpgid(pid, pid)  # as it does itself: whoever comes first
-        return bool(select.select([told], [], [], seconds)[0]) and os.read(told, 1) == b"+"
+        return bool(select.select([verdict], [], [], seconds)[0]) and os.read(verdict, 1) == b"+"
     finally:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        os.close(told)
+        os.close(verdict)
 
 
-def _run(check: Check, maker: PairMaker, tell: int) -> None:
+def _run(check: Check, maker: PairMaker, answer: int) -> None:
     try:
         os.setpgid(0, 0)
         if _holds(check, maker):
-            os.write(tell, b"+")
+            os.write(answer, b"+")
     finally:
-        os.write(tell, b"-")
+        os.write(answer, b"-")
         os._exit(0)
 
 

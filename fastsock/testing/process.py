@@ -194,12 +194,12 @@ def _state(pid: int, thread: int | None = None) -> str:
 
 def _threads(pid: int) -> str:
     """Where each thread waits in the kernel, as far as this user may know."""
-    told = []
+    lines = []
     for thread in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
         for name in ("comm", "wchan", "syscall", "stack"):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/{name}") as file:
-                told.append(f"{thread} {name}: {file.read().strip()}")
-    return "\n".join(told)
+                lines.append(f"{thread} {name}: {file.read().strip()}")
+    return "\n".join(lines)
 
 
 def _switches(pid: int, thread: int) -> int:

@@ -30,7 +30,7 @@ from ..system.originals import originals
 from ..system.starting import start_thread, start_without_signals
 from . import hello
 from .errors import XxdevError
-from .job.base import tell
+from .job.base import print_line
 from .settings import Settings
 
 TYPE_CHECKING = False
@@ -105,16 +105,16 @@ class Connections(abc.ABC):
         """The accepting end, once it knows who connected: bytes for the other end, and what `settle` needs itself."""
         return b"", None
 
-    def agree(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:  # noqa: B027
+    def agree(self, peer: int, sock: Any, offered: Any, sent: bytes) -> None:  # noqa: B027
         """What both ends still tell each other before settle(), whose arguments these are; may wait for the other end.
 
         Raises OSError and HelloError.
         """
 
     @abc.abstractmethod
-    def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
-        """The connection stands: gives it to the engine. `offered` is this end's offer, or None: then `told` is the
-        other's. Raises OSError."""
+    def settle(self, peer: int, sock: Any, offered: Any, sent: bytes) -> None:
+        """The connection stands: gives it to the engine. `offered` is this end's offer, or None: then `sent` is what
+        the other one sent. Raises OSError."""
 
     @abc.abstractmethod
     def where(self, peer: int) -> str:
@@ -227,14 +227,14 @@ class Connections(abc.ABC):
             )
             sock.settimeout(None)
             kind, length = _VERDICT.unpack(_exactly(sock, _VERDICT.size))
-            told = _exactly(sock, length)
+            sent = _exactly(sock, length)
             if kind == _GIVE_WAY:
                 self._await_other(peer, sock)
             elif kind == _WELCOME:
-                self.agree(peer, sock, None, told)
-                kept = self._stand(peer, sock, told)
+                self.agree(peer, sock, None, sent)
+                kept = self._stand(peer, sock, sent)
             elif kind == _FAILED:
-                raise _Leaving(told.decode("utf-8", "replace"))
+                raise _Leaving(sent.decode("utf-8", "replace"))
             else:
                 raise hello.HelloError(f"its verdict is {kind!r}: there is no such verdict")
         finally:
@@ -243,11 +243,11 @@ class Connections(abc.ABC):
             if not kept:
                 sock.close()
 
-    def _stand(self, peer: int, sock: Any, told: bytes) -> bool:
+    def _stand(self, peer: int, sock: Any, sent: bytes) -> bool:
         with self._lock:
             if self._closing:
                 return False
-            self.settle(peer, sock, None, told)
+            self.settle(peer, sock, None, sent)
             self._decided(peer, _STANDING)
             return True
 
@@ -336,7 +336,7 @@ class Connections(abc.ABC):
         except (OSError, hello.HelloError, MemoryError):
             pass  # a stranger, or a rank that will notice by itself: its connection ends
         except Exception as error:  # a defect of ours; this may be the thread that welcomes all others, so it goes on
-            tell(f"rank {self.job.rank} ended a connection as it began: {type(error).__name__}: {error}")
+            print_line(f"rank {self.job.rank} ended a connection as it began: {type(error).__name__}: {error}")
         finally:
             with self._lock:
                 self._strangers.pop(id(sock), None)
@@ -358,14 +358,14 @@ class Connections(abc.ABC):
                     self._waiting.setdefault(peer, []).append(sock)
                 return state == _CONNECTING
             try:
-                told, offered = self.offer(peer)
+                sent, offered = self.offer(peer)
             except Exception as error:
                 sock.sendall(_verdict(_FAILED, _why(error).encode()))
                 return False
             self._decided(peer, _STANDING)
         try:
             sock.settimeout(None)
-            sock.sendall(_verdict(_WELCOME, told))
+            sock.sendall(_verdict(_WELCOME, sent))
             self.agree(peer, sock, offered, b"")
             with self._lock:
                 if self._closing:
@@ -380,8 +380,8 @@ class Connections(abc.ABC):
         return False
 
 
-def _verdict(kind: bytes, told: bytes = b"") -> bytes:
-    return _VERDICT.pack(kind, min(len(told), _LONGEST_REASON)) + told[:_LONGEST_REASON]
+def _verdict(kind: bytes, sent: bytes = b"") -> bytes:
+    return _VERDICT.pack(kind, min(len(sent), _LONGEST_REASON)) + sent[:_LONGEST_REASON]
 
 
 def _exactly(sock: Any, count: int) -> bytes:

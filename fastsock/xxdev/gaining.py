@@ -44,24 +44,24 @@ def agree(sock: Any, connects: bool, offered: bytes) -> bool:
     if not offered:
         return False
     if connects:
-        if not _tell(sock, carriers.takes_memory(sock)):
+        if not _send(sock, carriers.takes_memory(sock)):
             return False
-    elif not _hear(sock):
+    elif not _receive(sock):
         return False
-    has_memory = _tell(sock, _look_for_other(sock))
-    if not _hear(sock) or not has_memory:
+    has_memory = _send(sock, _look_for_other(sock))
+    if not _receive(sock) or not has_memory:
         return False
     if connects:
-        return _hear(sock) and _tell(sock, carriers.is_by_memory(sock))
-    return _tell(sock, True) and _hear(sock)
+        return _receive(sock) and _send(sock, carriers.is_by_memory(sock))
+    return _send(sock, True) and _receive(sock)
 
 
-def _tell(sock: Any, answer: bool) -> bool:
+def _send(sock: Any, answer: bool) -> bool:
     sock.sendall(_YES if answer else _NO)
     return answer
 
 
-def _hear(sock: Any) -> bool:
+def _receive(sock: Any) -> bool:
     answer = b""
     while len(answer) < _LINE:
         part = sock.recv(_LINE - len(answer))

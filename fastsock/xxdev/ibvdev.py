@@ -121,7 +121,7 @@ class _QueuePairs(Connections):
     def meet(self, sock: Any, listener: Any, address: Any) -> None:
         self._prepare(sock)
 
-    def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+    def settle(self, peer: int, sock: Any, offered: Any, sent: bytes) -> None:
         try:
             self.engine.attach_verbs(peer, sock.fileno())
         except OSError as error:

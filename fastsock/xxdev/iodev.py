@@ -106,12 +106,12 @@ class _Streams(Connections):
         offered = gaining.offer(self._listener)
         return offered, offered
 
-    def agree(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+    def agree(self, peer: int, sock: Any, offered: Any, sent: bytes) -> None:
         connects = offered is None
-        if gaining.agree(sock, connects, told if connects else offered):
+        if gaining.agree(sock, connects, sent if connects else offered):
             self._in_memory.add(peer)
 
-    def settle(self, peer: int, sock: EngineSocket, offered: Any, told: bytes) -> None:
+    def settle(self, peer: int, sock: EngineSocket, offered: Any, sent: bytes) -> None:
         self.standing[peer] = sock  # before the first message over it can be received
         try:
             sock._fast_give_to(self.engine, peer, peer in self._in_memory)

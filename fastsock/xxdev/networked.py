@@ -46,8 +46,8 @@ class NetworkedDevice(Device):
         except BaseException as error:
             self.finish()
             if isinstance(error, OSError) and not isinstance(error, XxdevError):
-                told = os.environ.get("FASTSOCK_MPJ_INTERFACE")
-                at = f" at FASTSOCK_MPJ_INTERFACE={told}" if told else ""
+                interface = os.environ.get("FASTSOCK_MPJ_INTERFACE")
+                at = f" at FASTSOCK_MPJ_INTERFACE={interface}" if interface else ""
                 raise failed(Code.UNREACHABLE, f"{self.name}: rank {args.rank} cannot listen{at}: {error}") from error
             raise
         self._finish_at_exit()

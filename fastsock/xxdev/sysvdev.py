@@ -93,10 +93,10 @@ class _Segments(Connections):
         number, token, segment = make(config.settings().ring_bytes)
         return _OFFER.pack(number, token, _ipc_namespace()), segment
 
-    def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+    def settle(self, peer: int, sock: Any, offered: Any, sent: bytes) -> None:
         segment, side = offered, core.ACCEPTED
         if segment is None:
-            number, token, namespace = _OFFER.unpack(told)
+            number, token, namespace = _OFFER.unpack(sent)
             if namespace != _ipc_namespace():
                 what = f"{self.name(peer)} is in another IPC namespace than rank {self.job.rank}"
                 raise failed(Code.UNREACHABLE, f"{what}: start them in one container, or use iodev", peer)

@@ -341,7 +341,7 @@ def test_a_kernel_that_was_never_near_is_drawn_as_it_was_measured(never, tmp_pat
         assert panels[-1].curves[0].points == [(1, 1.0), (2, 2.0), (4, 4.0)]
         assert f"Cores {never}. " in records.caption(figure.sources, figure.of)
     assert "Cores near. " in records.caption(["kernels"], registry.FIGURES["A 6.5"].of)
-    ours = told(tmp_path)["MolDyn, speedup beside other libraries"][3]
+    ours = ratios(tmp_path)["MolDyn, speedup beside other libraries"][3]
     assert ours == f"1.00 times the better MPI's speedup: 4.00 by 4.00, A on 4 ranks ({never})"
 
 
@@ -400,13 +400,13 @@ def test_what_is_missing_is_measured_first(tmp_path):
     assert (tmp_path / "A-4.18.png").exists()
 
 
-def told(folder):
+def ratios(folder):
     records = Records(folder)
     return {each.what: headlines.line(each, records) for each in headlines.HEADLINES}
 
 
 def test_the_papers_ratios_stand_beside_the_recorded_ones(folder):
-    lines = told(folder)
+    lines = ratios(folder)
     assert len(lines) == len(headlines.HEADLINES)
     assert lines["start-up in shared memory, beside plain sockets"][3] == "91.0 times (near)"
     assert lines["a call with a 3 KB object"][3] == "88% less (far)"
@@ -423,14 +423,14 @@ def test_a_ratio_of_speedups_is_no_ratio_of_times(tmp_path):
     times = {mpi.FASTSOCK: (1e6, 5e5), mpi.MPICH: (2e6, 1e6), mpi.OPENMPI: (2e6, 16e5)}
     named = [(Case("crypt", "A", n + 1).name, peer, both[n]) for peer, both in times.items() for n in (0, 1)]
     write_kernels(tmp_path, [taken(name, peer, 0, took) for name, peer, took in named])
-    ours = told(tmp_path)["Crypt, speedup beside other libraries"][3]
+    ours = ratios(tmp_path)["Crypt, speedup beside other libraries"][3]
     assert ours == "1.00 times the better MPI's speedup: 2.00 by 2.00, A on 2 ranks (near)"
 
 
 def test_a_kernel_that_only_others_ran_has_no_ratio(tmp_path):
     samples = [taken(Case("moldyn", "A", n).name, mpi.MPICH, 0, 1e6) for n in (1, 2)]
     write_kernels(tmp_path, samples)
-    ours = told(tmp_path)["MolDyn, speedup beside other libraries"][3]
+    ours = ratios(tmp_path)["MolDyn, speedup beside other libraries"][3]
     assert ours == "the record has no speedup of moldyn on fastsock and on another MPI"
 
 
@@ -448,7 +448,7 @@ def test_a_kernel_that_only_others_ran_has_no_ratio(tmp_path):
 )
 def test_a_record_of_another_shape_is_told(file, content, what, tmp_path):
     record.write(str(tmp_path / file), content)
-    _, _, _, ours, command = told(tmp_path)[what]
+    _, _, _, ours, command = ratios(tmp_path)[what]
     assert "another shape than a bench writes" in ours or (ours == "not recorded: run" and command)
 
 
@@ -470,14 +470,14 @@ def test_a_run_measures_what_is_missing_and_says_how_long(tmp_path):
 
 
 def test_what_was_not_recorded_says_what_to_run(tmp_path):
-    for where, what, theirs, ours, command in told(tmp_path).values():
+    for where, what, theirs, ours, command in ratios(tmp_path).values():
         assert where and what and theirs
         assert (ours == "not recorded: run" and command) or ours.startswith("cannot be measured here: ")
 
 
 def test_one_record_of_all_targets_counts(tmp_path):
     record.write(str(tmp_path / "targets.json"), {"results": {"ping_pong": RESULTS["ping_pong"]}})
-    assert told(tmp_path)["start-up in shared memory, beside plain sockets"][3] == "91.0 times (near)"
+    assert ratios(tmp_path)["start-up in shared memory, beside plain sockets"][3] == "91.0 times (near)"
 
 
 def test_papers_prints_a_table():

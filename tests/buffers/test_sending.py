@@ -24,27 +24,27 @@ def filled(values):
     return buffer
 
 
-def told_to(pair, function, *arguments, **options):
+def run_far(pair, function, *arguments, **options):
     return pair.far.process.run(function, *arguments, **options)
 
 
 def test_what_was_sent_arrives(stream):
-    told_to(stream, far.expect)
+    run_far(stream, far.expect)
     for size in (1, 7, 4096, 70001):
         values = [(size + i) % 251 for i in range(size)]
         with filled(values) as buffer:
             handed = buffers.send_buffer(stream.near, buffer)
             assert handed == (stream.path == "shm")
-            assert told_to(stream, far.take) == values
+            assert run_far(stream, far.take) == values
             assert buffer.is_home == (not handed)
-            told_to(stream, far.release)
+            run_far(stream, far.release)
             assert buffer.is_home
             assert buffer.view("u1").tolist() == values
 
 
 def test_and_the_other_way(stream):
     buffers.expect(stream.near)
-    handed = told_to(stream, far.send, [1, 2, 3])
+    handed = run_far(stream, far.send, [1, 2, 3])
     assert handed == (stream.path == "shm")
     with buffers.recv_buffer(stream.near) as received:
         assert received.view("u1").tolist() == [1, 2, 3]
@@ -52,25 +52,25 @@ def test_and_the_other_way(stream):
 
 
 def test_between_other_bytes_of_the_stream(stream):
-    told_to(stream, far.expect)
+    run_far(stream, far.expect)
     for i in range(20):
         stream.near.sendall(b"before")
         buffer = filled([i] * 5000)
         buffers.send_buffer(stream.near, buffer)
         stream.near.sendall(b"behind")
         assert stream.far.recv(6) == b"before"
-        assert told_to(stream, far.take) == [i] * 5000
+        assert run_far(stream, far.take) == [i] * 5000
         assert stream.far.recv(6) == b"behind"
-        told_to(stream, far.release)
+        run_far(stream, far.release)
 
 
 @pytest.mark.parametrize("region, seen", [(slice(2, 5), [2, 3, 4]), ((7, 3), [7, 8, 9]), (slice(-1, None), [9])])
 def test_a_region(stream, region, seen):
-    told_to(stream, far.expect)
+    run_far(stream, far.expect)
     buffer = filled(range(10))
     buffers.send_buffer(stream.near, buffer, region)
-    assert told_to(stream, far.take) == seen
-    assert told_to(stream, far.describe) == (len(seen), True)
+    assert run_far(stream, far.take) == seen
+    assert run_far(stream, far.describe) == (len(seen), True)
 
 
 @pytest.mark.parametrize("region", [(5, 6), (-1, 2), (0, 0), (0, -1), (1 << 62, 1 << 62), slice(0, 10, 2), slice(5, 5)])
@@ -82,7 +82,7 @@ def test_a_region_that_it_has_not(stream, region):
 
 
 def test_views_hold_it_back(stream):
-    told_to(stream, far.expect)
+    run_far(stream, far.expect)
     buffer = filled(range(10))
     view = buffer.view("u1")[3:]
     for lend in (False, True):
@@ -90,7 +90,7 @@ def test_views_hold_it_back(stream):
             buffers.send_buffer(stream.near, buffer, lend=lend)
     del view
     buffers.send_buffer(stream.near, buffer)
-    assert told_to(stream, far.take) == list(range(10))
+    assert run_far(stream, far.take) == list(range(10))
 
 
 def test_what_is_no_buffer(stream):
@@ -106,7 +106,7 @@ def test_a_released_one(stream):
 
 
 def test_only_one_process_has_it(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     assert buffers.send_buffer(shared.near, buffer)
     for use in (
@@ -115,109 +115,109 @@ def test_only_one_process_has_it(shared):
         lambda: buffers.send_buffer(shared.near, buffer),
         lambda: buffers.send_buffer(shared.near, buffer, lend=True),
     ):
-        with pytest.raises(buffers.ReferencedError, match=f"process {told_to(shared, far.number)} has it"):
+        with pytest.raises(buffers.ReferencedError, match=f"process {run_far(shared, far.number)} has it"):
             use()
     with pytest.raises(TimeoutError):
         buffer.wait(0.01)
-    assert told_to(shared, far.take) == list(range(10))
-    told_to(shared, far.write, 9)
+    assert run_far(shared, far.take) == list(range(10))
+    run_far(shared, far.write, 9)
     with pytest.raises(buffers.ReferencedError):
         buffer.view("u1")
-    told_to(shared, far.release)
+    run_far(shared, far.release)
     buffer.wait(5)
     assert buffer.view("u1").tolist() == [9] * 10  # no byte was copied: it is the same memory
 
 
 def test_lent_both_read_and_none_writes(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     reading = buffer.view("u1", readonly=True)
     assert buffers.send_buffer(shared.near, buffer, lend=True)
-    assert told_to(shared, far.take) == list(range(10)) == reading.tolist()
-    assert told_to(shared, far.describe) == (10, False)
+    assert run_far(shared, far.take) == list(range(10)) == reading.tolist()
+    assert run_far(shared, far.describe) == (10, False)
     assert not buffer.view("u1").flags.writeable
     with pytest.raises(buffers.ReferencedError):
         buffers.send_buffer(shared.near, buffer)
     assert buffers.send_buffer(shared.near, buffer, lend=True)  # twice lent
-    assert told_to(shared, far.take, "other") == list(range(10))
-    told_to(shared, far.release)
+    assert run_far(shared, far.take, "other") == list(range(10))
+    run_far(shared, far.release)
     assert not buffer.view("u1").flags.writeable
-    told_to(shared, far.release, "other")
+    run_far(shared, far.release, "other")
     assert buffer.is_home
     del reading
     assert buffer.view("u1").flags.writeable
 
 
 def test_a_borrower_does_not_hand_on_what_it_may_only_read(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffers.expect(shared.near)
     buffer = filled(range(10))
     buffers.send_buffer(shared.near, buffer, lend=True)
-    told_to(shared, far.take)
+    run_far(shared, far.take)
     with pytest.raises(buffers.ReferencedError, match="for reading"):
-        told_to(shared, far.pass_on)
-    assert told_to(shared, far.pass_on, lend=True)
+        run_far(shared, far.pass_on)
+    assert run_far(shared, far.pass_on, lend=True)
     with buffers.recv_buffer(shared.near) as back:
         assert back.view("u1").tolist() == list(range(10))
-        assert "until it releases" in told_to(shared, far.refusal)
-    told_to(shared, far.release)
+        assert "until it releases" in run_far(shared, far.refusal)
+    run_far(shared, far.release)
     assert buffer.is_home
 
 
 def test_a_borrower_hands_on(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffers.expect(shared.near)
     buffer = filled(range(10))
     buffers.send_buffer(shared.near, buffer)
-    told_to(shared, far.take)
-    assert told_to(shared, far.pass_on)
+    run_far(shared, far.take)
+    assert run_far(shared, far.pass_on)
     back = buffers.recv_buffer(shared.near)
     back.view("u1")[0] = 77
     assert not buffer.is_home
     back.release()
-    told_to(shared, far.release)
+    run_far(shared, far.release)
     assert buffer.view("u1")[0] == 77
 
 
 def test_it_comes_back_from_a_borrower_that_drops_it(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     buffers.send_buffer(shared.near, buffer)
-    told_to(shared, far.take)
-    told_to(shared, far.hold_view)
-    told_to(shared, far.drop)
+    run_far(shared, far.take)
+    run_far(shared, far.hold_view)
+    run_far(shared, far.drop)
     assert not buffer.is_home  # its view lives
-    told_to(shared, far.drop, "view")
+    run_far(shared, far.drop, "view")
     assert buffer.is_home
 
 
 def test_a_descriptor_goes_once(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     with filled(range(10)) as first, filled(range(10)) as second:
         for buffer in (first, second):
             buffers.send_buffer(shared.near, buffer)
-            told_to(shared, far.take)
-            told_to(shared, far.release)
-        known = told_to(shared, far.descriptors)
+            run_far(shared, far.take)
+            run_far(shared, far.release)
+        known = run_far(shared, far.descriptors)
         for _ in range(100):
             for buffer in (first, second):
                 assert buffers.send_buffer(shared.near, buffer)
-                told_to(shared, far.take)
-                told_to(shared, far.release)
-        assert told_to(shared, far.descriptors) == known
+                run_far(shared, far.take)
+                run_far(shared, far.release)
+        assert run_far(shared, far.descriptors) == known
 
 
 def test_memory_that_is_no_more_is_forgotten(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     counts = []
     for _ in range(30):
         with filled(range(10)) as buffer:
             assert buffers.send_buffer(shared.near, buffer)
-            told_to(shared, far.take)
-            told_to(shared, far.release)
+            run_far(shared, far.take)
+            run_far(shared, far.release)
         del buffer
         gc.collect()
-        counts.append(len(told_to(shared, far.descriptors)))
+        counts.append(len(run_far(shared, far.descriptors)))
     assert counts[-1] <= counts[3]
 
 
@@ -225,14 +225,14 @@ def test_it_is_copied_until_the_other_end_takes_buffers(shared):
     buffer = filled(range(10))
     assert not buffers.send_buffer(shared.near, buffer)
     assert buffer.is_home
-    assert told_to(shared, far.take) == list(range(10))
+    assert run_far(shared, far.take) == list(range(10))
     assert buffers.send_buffer(shared.near, buffer)
-    assert told_to(shared, far.take) == list(range(10))
+    assert run_far(shared, far.take) == list(range(10))
 
 
 def test_the_last_one_arrives_although_its_sender_has_ended(shared):
     buffers.expect(shared.near)
-    told_to(shared, far.send, [0])
+    run_far(shared, far.send, [0])
     buffers.recv_buffer(shared.near).release()
     ending = shared.far.process.begin(far.send_and_end, [1, 2, 3])
     with pytest.raises(Exception, match="ended"):
@@ -250,7 +250,7 @@ def test_the_end_of_the_stream(stream):
 
 
 def test_more_than_may_come(stream):
-    told_to(stream, far.send, [1] * 100)
+    run_far(stream, far.send, [1] * 100)
     with pytest.raises(buffers.BufferFormatError, match="100"):
         buffers.recv_buffer(stream.near, max_bytes=99)
 
@@ -259,7 +259,7 @@ def test_a_timeout_before_a_buffer_may_be_repeated(stream):
     stream.near.settimeout(0.01)
     with pytest.raises(TimeoutError):
         buffers.recv_buffer(stream.near)
-    told_to(stream, far.send, [1, 2, 3])
+    run_far(stream, far.send, [1, 2, 3])
     stream.near.settimeout(10)
     assert buffers.recv_buffer(stream.near).view("u1").tolist() == [1, 2, 3]
 
@@ -277,7 +277,7 @@ def test_within_one_process(kind):
 
 
 def test_a_connection_that_is_closed_gives_back_what_nobody_took(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     assert buffers.send_buffer(shared.near, buffer)
     assert not buffer.is_home
@@ -288,10 +288,10 @@ def test_a_connection_that_is_closed_gives_back_what_nobody_took(shared):
 
 @pytest.mark.parametrize("first", ["socket", "channel"])
 def test_also_where_a_collection_of_garbage_takes_the_connection(shared, first):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     assert buffers.send_buffer(shared.near, buffer)
-    told_to(shared, far.lose_in_a_circle, first)
+    run_far(shared, far.lose_in_a_circle, first)
     buffer.wait(5)
     assert buffer.view("u1").tolist() == list(range(10))
 
@@ -317,36 +317,36 @@ def test_a_channel_in_a_circle_tells_of_its_end(first):
 
 def test_a_borrower_that_a_collection_of_garbage_takes(shared):
     """A finalizer brings it back: but its memory has gone back to its owner."""
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     assert buffers.send_buffer(shared.near, buffer)
-    told_to(shared, far.take)
-    assert "released" in told_to(shared, far.bring_back)
+    run_far(shared, far.take)
+    assert "released" in run_far(shared, far.bring_back)
     buffer.wait(5)
     assert buffer.view("u1").tolist() == list(range(10))
 
 
 def test_also_where_its_sender_has_closed_first(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     assert buffers.send_buffer(shared.near, buffer)
     shared.near.close()
     assert not buffer.is_home
-    assert told_to(shared, far.take) == list(range(10))
-    told_to(shared, far.release)
+    assert run_far(shared, far.take) == list(range(10))
+    run_far(shared, far.release)
     buffer.wait(5)
 
 
 def test_what_is_out_outlives_the_connection(shared):
-    told_to(shared, far.expect)
+    run_far(shared, far.expect)
     buffer = filled(range(10))
     assert buffers.send_buffer(shared.near, buffer)
-    told_to(shared, far.take)
+    run_far(shared, far.take)
     shared.near.close()
     shared.far.close()
     assert not buffer.is_home
-    told_to(shared, far.write, 5)
-    told_to(shared, far.release)
+    run_far(shared, far.write, 5)
+    run_far(shared, far.release)
     buffer.wait(5)
     assert buffer.view("u1").tolist() == [5] * 10
 
@@ -377,10 +377,10 @@ def test_threads_on_connections_of_their_own(shared):
 
 
 def test_a_stranger_to_the_interface_is_not_touched(shared):
-    before = told_to(shared, far.descriptors)
+    before = run_far(shared, far.descriptors)
     shared.near.sendall(b"x" * 100)
     assert shared.far.recv(100) == b"x" * 100
-    assert told_to(shared, far.descriptors) == before
+    assert run_far(shared, far.descriptors) == before
 
 
 def test_a_plain_socket_pair_copies():

@@ -58,15 +58,15 @@ def ours_at_once(words: list[str], report: Path, **settings: object) -> subproce
 @cache
 def _environment() -> dict[str, str]:
     words = [sys.executable, "-m", "fastsock", "run", "env", "-0"]
-    told = subprocess.run(words, capture_output=True, check=True).stdout.decode()
-    return dict(entry.split("=", 1) for entry in told.split("\0") if entry)
+    printed = subprocess.run(words, capture_output=True, check=True).stdout.decode()
+    return dict(entry.split("=", 1) for entry in printed.split("\0") if entry)
 
 
-def told(report: Path) -> list[dict[str, Any]]:
+def report_lines(report: Path) -> list[dict[str, Any]]:
     """The lines of the report: one a process."""
     return [json.loads(line) for line in report.read_text().splitlines()]
 
 
 def gained(report: Path) -> int:
     """How many ends had memory, and bytes went through it."""
-    return sum(line["totals"]["shm"] for line in told(report) if "shm_bytes_sent" in line)
+    return sum(line["totals"]["shm"] for line in report_lines(report) if "shm_bytes_sent" in line)

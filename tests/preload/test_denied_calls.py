@@ -51,7 +51,7 @@ def test_a_program_that_denies_itself_a_call_sees_what_tcp_shows(error: str, aft
         seen = compiled.ours_at_once(words, report, UPGRADE_AFTER=after)
         assert outcome(seen) == wanted, (call, seen.stdout, seen.stderr)
         if report.exists():
-            reasons |= {(line["reason"], line["detail"]) for line in compiled.told(report) if "reason" in line}
+            reasons |= {(line["reason"], line["detail"]) for line in compiled.report_lines(report) if "reason" in line}
     assert ("descriptor_taken", "") in reasons  # had memory before the filter
 
 
@@ -76,7 +76,7 @@ def test_the_report_says_that_a_filter_refuses_what_memory_needs(call: str, tmp_
     talks = [compiled.program("talk"), "poll", "recv", "1", "12", "1000"]
     words, report = [compiled.program("denied"), call, "EPERM", "exec", *talks], tmp_path / "report"
     assert compiled.ours_at_once(words, report, UPGRADE_AFTER=3).returncode == expected(words)[0] == 0
-    said = [line for line in compiled.told(report) if "reason" in line]
+    said = [line for line in compiled.report_lines(report) if "reason" in line]
     assert "system_error" in {line["reason"] for line in said}
     assert all("seccomp" in line["detail"] for line in said)
     assert compiled.gained(report) == 0

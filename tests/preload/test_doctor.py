@@ -211,7 +211,7 @@ def test_broken_files_are_no_error(tmp_path: Path) -> None:
         (tmp_path / "broken").write_bytes(whole[:length])
         (tmp_path / "broken").chmod(0o755)
         programs.obstacle(str(tmp_path / "broken"))
-        assert programs.told([str(tmp_path / "broken")])[0]
+        assert programs.described([str(tmp_path / "broken")])[0]
 
 
 def test_without_a_program_it_is_the_doctor_of_the_paths() -> None:

@@ -78,7 +78,7 @@ def meets(package: str, port: int, folder: Path) -> None:
     assert plain.returncode == 0, plain.stderr
     done = compiled.ours(words, folder / "client", UPGRADE_AFTER=3, PEERS="any")
     assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, "")
-    rows = [line for line in compiled.told(folder / "client") if "role" in line]
+    rows = [line for line in compiled.report_lines(folder / "client") if "role" in line]
     assert [row["transport"] for row in rows] == ["shm"] * len(rows) != []
 
 
@@ -95,7 +95,7 @@ def test_hiredis(tmp_path: Path) -> None:
         done = compiled.ours(words, tmp_path / "client", UPGRADE_AFTER=3, PEERS="any")
         counted = sum(i // 7 + 1 for i in range(200))
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{(counted, 1_000_000, 60)}\n", "")
-    rows = [line for line in compiled.told(tmp_path / "client") if "role" in line]
+    rows = [line for line in compiled.report_lines(tmp_path / "client") if "role" in line]
     assert [row["transport"] for row in rows] == ["shm"]
 
 

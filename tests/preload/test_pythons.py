@@ -106,6 +106,6 @@ def test_a_python_with_the_library_alone_gains_memory(option: str | None, tmp_pa
     words = [sys.executable, *([option] if option else []), app]
     done = run(f"--stats={tmp_path / 'report'}", *words, folder=tmp_path, FASTSOCK_UPGRADE_AFTER="3")
     assert (done.returncode, done.stdout, done.stderr) == (0, "300\n", "")
-    lines = compiled.told(tmp_path / "report")
+    lines = compiled.report_lines(tmp_path / "report")
     assert sum(line["totals"].get("shm", 0) for line in lines if "totals" in line) == 2
     assert all(("program" in line) == (option is not None) for line in lines if "totals" in line)

@@ -86,7 +86,7 @@ def test_lines_of_json_have_pythons_names(tmp_path: Path) -> None:
     for name, settings in (("fast", {}), ("ruled", {"CONFIG": tmp_path / 'the "rules" \u00fc'})):
         done = run(f"--stats={tmp_path / name}", words=said("nothing", tmp_path / "x"), UPGRADE_AFTER=3, **settings)
         assert (done.returncode, done.stderr) == (0, "")
-    *rows, totals = compiled.told(tmp_path / "fast")
+    *rows, totals = compiled.report_lines(tmp_path / "fast")
     assert totals["totals"] == {"shm": 2, "tcp": 0}
     assert [(row["transport"], row["reason"], row["bytes_sent"], row["bytes_direct"]) for row in rows] == [
         ("shm", "joined", 20, 0)
@@ -94,9 +94,9 @@ def test_lines_of_json_have_pythons_names(tmp_path: Path) -> None:
     assert sorted(row["role"] for row in rows) == ["accept", "connect"]
     assert rows[0]["local"] == rows[1]["peer"] and rows[0]["peer"] == rows[1]["local"]
     run(f"--stats={tmp_path / 'python'}", words=["-c", SAME_IN_PYTHON])
-    python = compiled.told(tmp_path / "python")[0]
+    python = compiled.report_lines(tmp_path / "python")[0]
     assert [list(row) for row in rows] == [list(python)] * 2
-    ruled = next(row for row in compiled.told(tmp_path / "ruled") if row.get("role") == "accept")
+    ruled = next(row for row in compiled.report_lines(tmp_path / "ruled") if row.get("role") == "accept")
     assert (ruled["transport"], ruled["reason"]) == ("tcp", "excluded_by_rule")
     rule = config.load_rules(str(tmp_path / 'the "rules" \u00fc'))[0]
     assert os.fsencode(ruled["detail"]) == os.fsencode(str(rule))
@@ -106,7 +106,7 @@ def test_lines_of_json_have_pythons_names(tmp_path: Path) -> None:
 def test_all_connections_are_counted_and_the_last_ones_are_listed(tmp_path: Path) -> None:
     done = run(f"--stats={tmp_path / 'report'}", words=said("nothing", tmp_path / "x", 700), UPGRADE_AFTER=1000)
     assert (done.returncode, done.stdout) == (0, "700 connections\n")
-    *rows, totals = compiled.told(tmp_path / "report")
+    *rows, totals = compiled.report_lines(tmp_path / "report")
     assert (len(rows), totals["totals"]) == (1000, {"shm": 0, "tcp": 1400})
     assert totals["tcp_bytes_sent"] == totals["tcp_bytes_received"] == 2 * 700 * 20
 

@@ -32,7 +32,7 @@ def run(server: str, talker: str, certificate: Path, folder: Path) -> list[dict[
     assert (plain.returncode, plain.stderr) == (0, "")
     done = compiled.ours(words, folder / "report", UPGRADE_AFTER=3)
     assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, "")
-    return compiled.told(folder / "report")
+    return compiled.report_lines(folder / "report")
 
 
 def all_gained(told: list[dict[str, object]]) -> None:
@@ -75,7 +75,7 @@ def test_a_socket_is_closed_while_c_code_sends_on_it(tmp_path: Path) -> None:
     words = [sys.executable, str(compiled.PROGRAMS / "closings.py")]
     done = compiled.ours(words, tmp_path / "report", UPGRADE_AFTER=3)
     assert (done.returncode, done.stdout, done.stderr) == (0, "60\n", "")
-    assert compiled.told(tmp_path / "report")
+    assert compiled.report_lines(tmp_path / "report")
 
 
 @pytest.mark.parametrize("way", ["class", "number"])

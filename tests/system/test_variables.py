@@ -19,7 +19,7 @@ ROOT = Path(config.__file__).parent.parent
 NAME = re.compile(r"\bFASTSOCK_[A-Z0-9_]*[A-Z0-9]\b")
 GUARD = re.compile(r"^#(ifndef|define) FASTSOCK_\w+_H$", re.MULTILINE)
 READS = re.compile(r"(?:environ\S*|getenv\(|ENV|env=\{)[^\n]*?[\"'](FASTSOCK_[A-Z0-9_]+)")  # of tests and benchmarks
-KNOWN = {*variables.SETTINGS, *variables.TOLD_TO_CHILDREN, *variables.DEVELOPMENT}
+KNOWN = {*variables.SETTINGS, *variables.GIVEN_TO_CHILDREN, *variables.DEVELOPMENT}
 MISSPELT = {"FASTSOCK_TRANSPORT", "FASTSOCK_SPINUS", "FASTSOCK_MPJ_EAGERLIMIT", "FASTSOCK_QQQ"}  # by tests
 
 
@@ -51,7 +51,7 @@ def test_the_list_has_no_name_that_nobody_uses():
             used |= names_in(path)
     for fields, prefix in ((settings.Settings._fields, "FASTSOCK_MPJ_"), (variables.PRIMITIVES, "FASTSOCK_MPJ_")):
         used |= {prefix + name.upper() for name in fields}
-    assert used >= KNOWN - {variables.TOLD}
+    assert used >= KNOWN - {variables.WARNED_OF}
 
 
 def test_the_docs_list_all_settings_and_no_others():
@@ -81,7 +81,7 @@ def test_the_files_that_read_them_agree():
     ],
 )
 def test_the_nearest_name(name, nearest):
-    told = variables.told_of(name)
+    told = variables.description(name)
     assert told.startswith(f"{name} is set, but is no setting of fastsock: ")
     assert (f"write {nearest}, if that is meant" if nearest else "docs/reference/settings.md lists them") in told
 
@@ -131,7 +131,7 @@ PROGRAMS = {
 
 
 def run(words, **environ):
-    environ = {name: value for name, value in os.environ.items() if name != variables.TOLD} | environ
+    environ = {name: value for name, value in os.environ.items() if name != variables.WARNED_OF} | environ
     words = [sys.executable, *words]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, env=environ, check=False, cwd="/")
 

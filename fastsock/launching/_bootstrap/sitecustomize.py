@@ -37,10 +37,10 @@ def is_same_python():
 
 def may_wait():
     """Whether fastsock can be installed later. A report and a trace tell of the process from its start on."""
-    told = [os.environ.get("FASTSOCK_" + name, "") for name in ("STATS", "TRACE")]
+    reports = [os.environ.get("FASTSOCK_" + name, "") for name in ("STATS", "TRACE")]
     has_library = "libfastsock_preload.so" in os.environ.get("LD_PRELOAD", "")
     is_unknown = "fastsock" not in sys.modules and "socket" not in sys.modules
-    return has_library and is_unknown and is_same_python() and is_for_children() and not any(told)
+    return has_library and is_unknown and is_same_python() and is_for_children() and not any(reports)
 
 
 def find_neighbour():
@@ -79,7 +79,7 @@ def install():
     fastsock.install()
 
 
-def install_or_tell():
+def install_or_report():
     try:
         install()
     except Exception as error:
@@ -116,7 +116,7 @@ class Finder(object):  # noqa: UP004
             if len(sys._current_frames()) == 1:
                 tell(error)
             else:  # another thread imports a part of fastsock, and waits for this one: it must have it first
-                start_new_thread(install_or_tell, ())
+                start_new_thread(install_or_report, ())
         except Exception as error:
             tell(error)
         finally:
@@ -180,7 +180,7 @@ if wanted() and may_wait():
 
     sys.meta_path.insert(0, finder)
 elif wanted():
-    install_or_tell()
+    install_or_report()
 if not is_for_children():
     clear_environment()
 leave()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _told(function: Function) -> Function:
+def _translated_errors(function: Function) -> Function:
     """
     Errors of the engine become errors of the communicator.
 
@@ -56,9 +56,9 @@ def exchanged(engine: Any, ranks: Sequence[int], rank: int, tag: int, context: i
     size, each, distance = len(ranks), len(held), 1
     while distance < size:
         many = min(distance, size - distance) * each
-        told = array("q", bytes(many * held.itemsize))
-        engine.sendrecv(held[:many], ranks[rank - distance], told, ranks[(rank + distance) % size], tag, context)
-        held += told
+        received = array("q", bytes(many * held.itemsize))
+        engine.sendrecv(held[:many], ranks[rank - distance], received, ranks[(rank + distance) % size], tag, context)
+        held += received
         distance *= 2
     first = (size - rank) * each
     return [*held[first:], *held[:first]]
@@ -107,7 +107,7 @@ class ObjectCalls:
             )
         return root
 
-    @_told
+    @_translated_errors
     def bcast(self, codec: Codec, obj: Any, root: int) -> Any:
         """Returns the root's object."""
         self._root(root)
@@ -125,7 +125,7 @@ class ObjectCalls:
         data = remote.take(root) if local.rank == 0 else None
         return codec.load(object_algorithms.spread(local, data, 0))
 
-    @_told
+    @_translated_errors
     def gather(self, codec: Codec, obj: Any, root: int) -> list[Any] | None:
         """Returns every rank's object, at the root."""
         self._root(root)
@@ -143,7 +143,7 @@ class ObjectCalls:
             remote.give(pieces, root)
         return None
 
-    @_told
+    @_translated_errors
     def scatter(self, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
         """Returns this rank's object of those that the root has for each."""
         self._root(root)
@@ -163,7 +163,7 @@ class ObjectCalls:
         remote.engine.complete([remote.send(each, rank) for rank, each in enumerate(data)])
         return None
 
-    @_told
+    @_translated_errors
     def allgather(self, codec: Codec, obj: Any) -> list[Any]:
         """Returns every rank's object; those of the remote group on an intercommunicator."""
         data = codec.message(obj)
@@ -175,7 +175,7 @@ class ObjectCalls:
             found = object_algorithms.everyone(local, data)
         return [codec.load(each) for each in found]
 
-    @_told
+    @_translated_errors
     def integers(self, *own: int) -> list[int]:
         """Returns the integers that the members of an intracommunicator gave, as many each, one after the other."""
         members = self.communicator.members
@@ -183,7 +183,7 @@ class ObjectCalls:
             members.engine, members.ranks, members.rank, next(members.numbers) % TAGS, members.context, own
         )
 
-    @_told
+    @_translated_errors
     def alltoall(self, codec: Codec, objects: Iterable[Any]) -> list[Any]:
         """Returns what each rank had for this one."""
         communicator = self.communicator
@@ -194,7 +194,7 @@ class ObjectCalls:
             exchange, own = self._remote(exchange), None
         return [codec.load(data) for data in object_algorithms.swap(exchange, each, own)]
 
-    @_told
+    @_translated_errors
     def neighbor_alltoall(
         self, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any, order: Sequence[int]
     ) -> list[Any]:
@@ -204,7 +204,7 @@ class ObjectCalls:
         found = object_algorithms.among_neighbours(local, each, sources, destinations, order)
         return [None if data is None else codec.load(data) for data in found]
 
-    @_told
+    @_translated_errors
     def reduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
         """Returns the reduction of all objects, at the root."""
         self._root(root)
@@ -233,7 +233,7 @@ class ObjectCalls:
             remote.give(codec.pieces(result), root)
         return None
 
-    @_told
+    @_translated_errors
     def allreduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
         """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
         own = _copied(codec, obj)
@@ -257,12 +257,12 @@ class ObjectCalls:
         found = object_algorithms.everyone(local, own)
         return [codec.load(data) for data in found[: local.rank + 1]]
 
-    @_told
+    @_translated_errors
     def scan(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
         """Returns the reduction of the objects of the ranks up to this one."""
         return fold(op, self._before(codec, obj))
 
-    @_told
+    @_translated_errors
     def exscan(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
         """Returns the reduction of the objects of the ranks below this one; None at rank 0."""
         below = self._before(codec, obj)[:-1]

@@ -71,10 +71,10 @@ class _Meeting:
         self.crowded = crowded
         self.stack = stack
 
-    def tell(self, member: int, data: bytes) -> None:
+    def send(self, member: int, data: bytes) -> None:
         self.engine.send(data, self.ranks[member], TEAM, self.context)
 
-    def tell_all(self, data: bytes) -> None:
+    def send_all(self, data: bytes) -> None:
         """To every other member. All messages are begun before any is waited for: connections are made side by side,
         and no member that computes delays the others."""
         others = [rank for index, rank in enumerate(self.ranks) if index != self.index]
@@ -112,19 +112,19 @@ class _Leader(_Meeting):
         members = range(1, len(self.ranks))
         token, name = originals.urandom(32), originals.urandom(16).hex().encode()
         listener = self.listen(name)
-        self.tell_all(OFFER.pack(name if listener else b"", token))
+        self.send_all(OFFER.pack(name if listener else b"", token))
         connected = [self.hear(member, 1) == YES for member in members]
         self.identities = [team_identity()] * len(self.ranks)
         streams = self.accept_all(listener, token) if listener and all(connected) else None
         descriptors = self.make(streams) if streams else None
         verdict = NO if descriptors is None else THREADS if self.has_threads() else YES
-        self.tell_all(verdict)
+        self.send_all(verdict)
         if descriptors is None or streams is None:
             return None
         team = self.hand_over(streams, descriptors, verdict == THREADS)
         answers = [self.hear(member, 1) for member in members]
         agreed = team is not None and answers.count(YES) == len(answers)
-        self.tell_all(YES if agreed else NO)
+        self.send_all(YES if agreed else NO)
         return _kept(team, agreed)
 
     def listen(self, name: bytes) -> _socket.socket | None:
@@ -191,13 +191,13 @@ class _Member(_Meeting):
     def meet(self) -> Team | None:
         name, token = OFFER.unpack(self.hear(0, OFFER.size))
         stream = self.connect(name, token) if name.strip(b"\0") else None
-        self.tell(0, YES if stream else NO)
+        self.send(0, YES if stream else NO)
         verdict = self.hear(0, 1)
         if verdict == NO or stream is None:
             return None
         descriptors = self.take(stream)
         team = self.open(descriptors, self.identities, verdict == THREADS) if descriptors else None
-        self.tell(0, YES if team else NO)
+        self.send(0, YES if team else NO)
         return _kept(team, self.hear(0, 1) == YES)
 
     def connect(self, name: bytes, token: bytes) -> _socket.socket | None:

@@ -63,14 +63,14 @@ def start_duplicate(communicator: Any) -> tuple[Communicator, Operation]:
     if communicator.inter:
         return duplicate(communicator), Nothing(receives=False)
     number = world.numbers.take() if communicator.rank == 0 else 0
-    told = bytearray(number.to_bytes(_NUMBER, "little"))
+    received = bytearray(number.to_bytes(_NUMBER, "little"))
     record = Communicator(world, -1, communicator.ranks, like=communicator)
-    request = bcast.start(communicator.members.exchange(blocking=False), memoryview(told), 0)
+    request = bcast.start(communicator.members.exchange(blocking=False), memoryview(received), 0)
 
     def agreed(_: int) -> None:
-        record.open(int.from_bytes(told, "little"))
+        record.open(int.from_bytes(received, "little"))
 
-    return inherit(record, communicator), Collective(communicator, request, receives=False, owner=told, land=agreed)
+    return inherit(record, communicator), Collective(communicator, request, receives=False, owner=received, land=agreed)
 
 
 def inherit(new: Communicator, communicator: Any) -> Communicator:
@@ -131,22 +131,22 @@ def split(communicator: Any, color: int, key: int) -> Communicator | None:
 
 
 def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
-    told = communicator.objects.integers(color, key, number)
+    received = communicator.objects.integers(color, key, number)
     if color == UNDEFINED:
         return None, -1
-    colors, keys = told[::3], told[1::3]
+    colors, keys = received[::3], received[1::3]
     places = [place for place, theirs in enumerate(colors) if theirs == color]
     places.sort(key=keys.__getitem__)
-    chosen = told[3 * places[0] + 2]
+    chosen = received[3 * places[0] + 2]
     return _within(communicator, chosen, places), chosen
 
 
 def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
     everybody = _both(communicator)
-    told = _Channel.of(communicator).exchange((color, key, number), everybody)
+    received = _Channel.of(communicator).exchange((color, key, number), everybody)
     if color == UNDEFINED:
         return None, -1
-    colors, keys = told[::3], told[1::3]
+    colors, keys = received[::3], received[1::3]
     chosen = [place for place, theirs in enumerate(colors) if theirs == color]
     chosen.sort(key=keys.__getitem__)
     first = first_side(communicator)
@@ -156,7 +156,7 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
         return None, -1
     ranks = [everybody[place] for place in before]
     peers = [everybody[place] for place in behind]
-    agreed = told[3 * (before[0] if ranks[0] < peers[0] else behind[0]) + 2]
+    agreed = received[3 * (before[0] if ranks[0] < peers[0] else behind[0]) + 2]
     if not first:
         ranks, peers = peers, ranks
     return Intercommunicator(communicator.world, agreed, ranks, peers), agreed
@@ -199,7 +199,7 @@ class _Channel:
         place = ranks.index(self.world.rank)
         try:
             with self.lock:
-                number = self.hear(ranks[place & (place - 1)]) if place else self.world.numbers.take()
+                number = self.receive(ranks[place & (place - 1)]) if place else self.world.numbers.take()
                 self.spread(number, ranks, place)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -211,7 +211,7 @@ class _Channel:
         while step > 1:
             step //= 2
             if place + step < len(ranks):
-                self.tell(number, ranks[place + step])
+                self.send(number, ranks[place + step])
 
     def exchange(self, own: Sequence[int], ranks: Sequence[int]) -> list[int]:
         """Returns the integers that all these ranks gave, as many each, one after the other."""
@@ -222,13 +222,13 @@ class _Channel:
         except MessageError as error:
             raise self.communicator.failed(error) from error
 
-    def tell(self, number: int, peer: int) -> None:
+    def send(self, number: int, peer: int) -> None:
         self.engine.send(number.to_bytes(_NUMBER, "little"), peer, self.tag, self.context)
 
-    def hear(self, peer: int) -> int:
-        told = bytearray(_NUMBER)
-        self.engine.recv(told, peer, self.tag, self.context)
-        return int.from_bytes(told, "little")
+    def receive(self, peer: int) -> int:
+        received = bytearray(_NUMBER)
+        self.engine.recv(received, peer, self.tag, self.context)
+        return int.from_bytes(received, "little")
 
     def swap(self, own: Iterable[int], peer: int) -> list[int]:
         """Returns the integers that a peer gave for these."""
@@ -291,17 +291,17 @@ def merge(communicator: Any, high: bool) -> Communicator:
     try:
         with channel.lock:
             if not gives and communicator.rank == 0:
-                channel.tell(bool(high), everybody[0])
+                channel.send(bool(high), everybody[0])
             if place == 0:
-                theirs = channel.hear(communicator.peers[0])
+                theirs = channel.receive(communicator.peers[0])
                 turned = bool(high) and not theirs  # both the same: the side that gives the number comes first
-                told = 2 * world.numbers.take() + turned
+                both = 2 * world.numbers.take() + turned
             else:
-                told = channel.hear(everybody[place & (place - 1)])
-            channel.spread(told, everybody, place)
+                both = channel.receive(everybody[place & (place - 1)])
+            channel.spread(both, everybody, place)
     except MessageError as error:
         raise communicator.failed(error) from error
-    number, turned = divmod(told, 2)
+    number, turned = divmod(both, 2)
     ours_first = gives != bool(turned)
     first, second = (communicator.ranks, communicator.peers)[:: 1 if ours_first else -1]
     return Communicator(world, number, [*first, *second])

@@ -121,13 +121,13 @@ def create_distributed(
     given = _weights(weights, len(ends))
     froms = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
     edges = list(zip(froms, ends, given or [1] * len(ends), strict=True))
-    told = communicator.objects.allgather(CODEC, (edges, given is not None))
-    every = [edge for theirs, _ in told for edge in theirs]
+    received = communicator.objects.allgather(CODEC, (edges, given is not None))
+    every = [edge for theirs, _ in received for edge in theirs]
     mine = communicator.rank
     incoming = [(start, weight) for start, end, weight in every if end == mine]
     outgoing = [(end, weight) for start, end, weight in every if start == mine]
     weighted = ([weight for _, weight in incoming], [weight for _, weight in outgoing])
-    has_weights = any(each for _, each in told)
+    has_weights = any(each for _, each in received)
     graph = Distributed(
         [rank for rank, _ in incoming], [rank for rank, _ in outgoing], weighted if has_weights else None
     )

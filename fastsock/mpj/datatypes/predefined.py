@@ -116,8 +116,8 @@ TYPES: dict[str, TypeRecord] = {record.name: record for record in _TYPES}
 """The records of the named types by the names of the module's constants."""
 
 # The names that programs are told, where they are not just the constant's.
-for _name, _told in {"LONG_LONG": "LONG_LONG_INT", "INT_INT": "2INT"}.items():
-    TYPES[_name].name = _told
+for _name, _shown in {"LONG_LONG": "LONG_LONG_INT", "INT_INT": "2INT"}.items():
+    TYPES[_name].name = _shown
 for _record in _TYPES:
     _record.name = f"MPI_{_record.name}"
 

@@ -59,8 +59,8 @@ class MPIPoolExecutor(Mapping, Executor):
         TypeError for an unknown option or an initializer that cannot be called, RuntimeError where a worker that
         imports the main script gets here, and NotImplementedError where no rank was started as a worker.
         """
-        told = os.environ.get("MPI4PY_FUTURES_MAX_WORKERS") if max_workers is None else max_workers
-        if told is not None and int(told) <= 0:
+        given = os.environ.get("MPI4PY_FUTURES_MAX_WORKERS") if max_workers is None else max_workers
+        if given is not None and int(given) <= 0:
             raise ValueError("max_workers must be greater than 0")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
@@ -139,8 +139,8 @@ class MPIPoolExecutor(Mapping, Executor):
             self._run = None
 
 
-def _backoff(told: float | None) -> float:
-    value = float(os.environ.get("MPI4PY_FUTURES_BACKOFF", _BACKOFF_S) if told is None else told)
+def _backoff(given: float | None) -> float:
+    value = float(os.environ.get("MPI4PY_FUTURES_BACKOFF", _BACKOFF_S) if given is None else given)
     if not 0 <= value < threading.TIMEOUT_MAX:
         raise ValueError("backoff must not be negative")
     return value

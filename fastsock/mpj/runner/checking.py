@@ -33,7 +33,7 @@ def check_settings(parts: list[Part]) -> None:
     for part in parts:
         environ = os.environ | part.environ
         variables.warn_of_unknown(environ)
-        os.environ[variables.TOLD] = environ.get(variables.TOLD, "")
+        os.environ[variables.WARNED_OF] = environ.get(variables.WARNED_OF, "")
         try:
             config.from_environment(environ)
             settings.from_environment(environ)

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from ...system.patience import wait_for
 from ...xxdev.job import by_thread, threads
-from ...xxdev.job.base import leave, tell
+from ...xxdev.job.base import leave, print_line
 from .output import Writer
 
 TYPE_CHECKING = False
@@ -192,7 +192,7 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
                 how = f"exited with status {status}" if isinstance(error, SystemExit) else job_error(error)
                 others = "; ending the others" if size > 1 and len(statuses) == 1 else ""
                 if others or size == 1:
-                    tell(f"rank {job.rank} (a thread of pid {os.getpid()}) {how}{others}")
+                    print_line(f"rank {job.rank} (a thread of pid {os.getpid()}) {how}{others}")
                 by_thread.job = job
                 try:
                     threading.Timer(grace, leave, (statuses[0],)).start()
@@ -203,7 +203,7 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
     def all_ranks() -> None:
         for number, error in enumerate(threads.run(size, rank)):
             if isinstance(error, (RuntimeError, MemoryError)) and not statuses:  # its thread could not start
-                tell(f"rank {number} (a thread of pid {os.getpid()}) {job_error(error)}")
+                print_line(f"rank {number} (a thread of pid {os.getpid()}) {job_error(error)}")
                 statuses.append(1)
         ended.set()
 
@@ -212,12 +212,12 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
         in_time = wait_for(ended.wait, timeout)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one waits for nothing
-        tell("SIGINT: ending all ranks")
+        print_line("SIGINT: ending all ranks")
         writer.close()
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGINT)
     if not in_time:
-        tell(f"the job did not end within {timeout:g} s")
+        print_line(f"the job did not end within {timeout:g} s")
         writer.close()
         leave(_TIMED_OUT)
     writer.close()

@@ -51,7 +51,7 @@ class Watchers:
         self.edge.close()
 
 
-def _told_of_the_end(pair: Pair, ending: Any, *arguments: Any) -> list[Any]:
+def _reported_of_the_end(pair: Pair, ending: Any, *arguments: Any) -> list[Any]:
     """What is told from the far end's ending on, through reading all that was sent, to the end of file."""
     near = pair.near
     watchers = Watchers(near)
@@ -81,17 +81,17 @@ def _send_shut_and_close(sock: Any, size: int, how: int) -> None:
 
 @like_plain_tcp
 def check_close_with_much_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close, MUCH)
+    return _reported_of_the_end(pair, _send_and_close, MUCH)
 
 
 @like_plain_tcp
 def check_close_with_little_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close, 1)
+    return _reported_of_the_end(pair, _send_and_close, 1)
 
 
 @like_plain_tcp
 def check_close_with_nothing_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close, 0)
+    return _reported_of_the_end(pair, _send_and_close, 0)
 
 
 def _replace_by_another_file(number: int) -> None:
@@ -115,37 +115,37 @@ def _send_and_close_by_number(sock: Any, size: int, close: Any) -> None:
 
 @like_plain_tcp
 def check_close_by_number_with_much_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close_by_number, MUCH, os.close)
+    return _reported_of_the_end(pair, _send_and_close_by_number, MUCH, os.close)
 
 
 @like_plain_tcp
 def check_close_by_a_range_of_numbers(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close_by_number, MUCH, _close_range)
+    return _reported_of_the_end(pair, _send_and_close_by_number, MUCH, _close_range)
 
 
 @like_plain_tcp
 def check_number_replaced_by_another_file(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close_by_number, MUCH, _replace_by_another_file)
+    return _reported_of_the_end(pair, _send_and_close_by_number, MUCH, _replace_by_another_file)
 
 
 @like_plain_tcp
 def check_close_behind_a_half_close(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_shut_and_close, MUCH, socket.SHUT_WR)
+    return _reported_of_the_end(pair, _send_shut_and_close, MUCH, socket.SHUT_WR)
 
 
 @like_plain_tcp
 def check_close_behind_a_shutdown_of_both(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_shut_and_close, MUCH, socket.SHUT_RDWR)
+    return _reported_of_the_end(pair, _send_shut_and_close, MUCH, socket.SHUT_RDWR)
 
 
 @like_plain_tcp
 def check_half_close_with_much_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_shut, MUCH, socket.SHUT_WR)
+    return _reported_of_the_end(pair, _send_and_shut, MUCH, socket.SHUT_WR)
 
 
 @like_plain_tcp
 def check_shutdown_of_both_with_much_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_shut, MUCH, socket.SHUT_RDWR)
+    return _reported_of_the_end(pair, _send_and_shut, MUCH, socket.SHUT_RDWR)
 
 
 @like_plain_tcp
@@ -198,7 +198,7 @@ def _serve_in_a_child(sock: Any, size: int, shut: bool = True) -> int:
 
 @like_plain_tcp
 def check_close_by_a_forked_child(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _serve_in_a_child, MUCH)
+    return _reported_of_the_end(pair, _serve_in_a_child, MUCH)
 
 
 def _close_while_a_child_goes_on(sock: Any, size: int) -> int:
@@ -208,7 +208,7 @@ def _close_while_a_child_goes_on(sock: Any, size: int) -> int:
 
 @like_plain_tcp
 def check_child_goes_on_after_the_parent_closed(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _close_while_a_child_goes_on, MUCH)
+    return _reported_of_the_end(pair, _close_while_a_child_goes_on, MUCH)
 
 
 def _duplicate_closes_last(sock: Any, size: int) -> None:
@@ -220,7 +220,7 @@ def _duplicate_closes_last(sock: Any, size: int) -> None:
 
 @like_plain_tcp
 def check_close_of_the_last_duplicate(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _duplicate_closes_last, MUCH)
+    return _reported_of_the_end(pair, _duplicate_closes_last, MUCH)
 
 
 @like_plain_tcp

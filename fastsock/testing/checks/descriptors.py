@@ -352,7 +352,7 @@ def check_detached_number_blocked_in_sending_sees_the_peer_die(pair: Pair) -> No
         raw.close()
 
 
-def _is_told_when_a_detached_number_is_closed(pair: Pair, send: Any) -> None:
+def _hears_when_a_detached_number_is_closed(pair: Pair, send: Any) -> None:
     """Both ends send more than anybody takes; the end that detached closes."""
     sending = pair.far.begin_run(send, 64 << 20)
     pair.far.until_asleep()
@@ -384,12 +384,12 @@ def _send_again(sock: Any) -> Any:
 
 @on_pair
 def check_blocked_in_sending_to_a_detached_number_that_is_closed(pair: Pair) -> None:
-    _is_told_when_a_detached_number_is_closed(pair, _send)
+    _hears_when_a_detached_number_is_closed(pair, _send)
 
 
 @on_pair
 def check_detached_and_blocked_in_sending_to_a_detached_number_that_is_closed(pair: Pair) -> None:
-    _is_told_when_a_detached_number_is_closed(pair, _send_detached)
+    _hears_when_a_detached_number_is_closed(pair, _send_detached)
 
 
 @like_plain_tcp

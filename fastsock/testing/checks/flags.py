@@ -179,12 +179,12 @@ def check_every_receive_flag(pair: Pair) -> Any:
             until_readable(near)
             buffer = bytearray(4)
             seen.append((hex(with_flag), outcome(near.recv_into, buffer, 4, with_flag), bytes(buffer)))
-            seen.append((_length(outcome(near.recv, 2, with_flag)), _told(outcome(near.recvmsg, 1, 0, with_flag))))
+            seen.append((_length(outcome(near.recv, 2, with_flag)), _reported(outcome(near.recvmsg, 1, 0, with_flag))))
             seen.append((_length(near.recv(20)), outcome(near.recv, 1, with_flag)))
     return seen
 
 
-def _told(received: Any) -> Any:
+def _reported(received: Any) -> Any:
     """The flags that recvmsg() gives back."""
     return received[2] if isinstance(received, tuple) else received
 

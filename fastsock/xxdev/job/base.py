@@ -139,7 +139,7 @@ class Job:
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         """End all ranks now, this one included."""
-        tell(f"rank {self.rank} aborted the job{f': {reason}' if reason else ''}")
+        print_line(f"rank {self.rank} aborted the job{f': {reason}' if reason else ''}")
         leave(status)
 
     def finish(self) -> None:
@@ -166,7 +166,7 @@ def _end_of_program() -> None:
             raise job.error
 
 
-def tell(text: str) -> None:
+def print_line(text: str) -> None:
     """One line for the user."""
     with contextlib.suppress(AttributeError, OSError, ValueError):  # nobody reads it, or it is closed
         sys.stderr.write(f"fastsock.mpj: {text}\n")

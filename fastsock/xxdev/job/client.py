@@ -12,7 +12,7 @@ from ...system.originals import originals
 from ...system.starting import start_without_signals
 from .. import hello
 from . import addresses, frames, identity
-from .base import Job, JobError, ends_with_program, leave, tell
+from .base import Job, JobError, ends_with_program, leave, print_line
 from .server import ROLE
 
 TYPE_CHECKING = False
@@ -194,7 +194,7 @@ class WiredJob(Job):
     # ---- leaving ----
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
-        tell(f"rank {self.rank} aborted the job with status {status}{f': {reason}' if reason else ''}")
+        print_line(f"rank {self.rank} aborted the job with status {status}{f': {reason}' if reason else ''}")
         with contextlib.suppress(OSError, JobError):
             self._send(frames.ABORT, b"%d" % status, reason.encode())
             with self._state:
@@ -297,9 +297,9 @@ class WiredJob(Job):
 
     def _aborted(self, rank: int, status: int, reason: str) -> None:
         if rank < 0:
-            tell(f"rank {self.rank} was refused: {reason}")
+            print_line(f"rank {self.rank} was refused: {reason}")
         elif rank != self.rank and self.launcher != "fastsock":  # the runner tells it itself
-            tell(f"rank {self.rank} ends because rank {rank} aborted the job{f': {reason}' if reason else ''}")
+            print_line(f"rank {self.rank} ends because rank {rank} aborted the job{f': {reason}' if reason else ''}")
         leave(status)
 
     def _lost(self, reason: str) -> None:
@@ -309,7 +309,7 @@ class WiredJob(Job):
         if self._finished:
             return
         if self.launcher == "fastsock":
-            tell(f"rank {self.rank} ends: the runner that started it is gone ({reason})")
+            print_line(f"rank {self.rank} ends: the runner that started it is gone ({reason})")
             leave(1)
         if self._hosted is None:
             who = f" (host {self._table[0][1]}, pid {self._table[0][2]})" if self._table else ""

@@ -30,8 +30,8 @@ class Pmi1:
                 f"{error}. Where this process is no rank of its own, unset these"
             ) from None
         try:
-            told = environ if "PMI_FD" in environ else self._introduce(environ)
-            self.rank, self.size = int(told["PMI_RANK"]), int(told["PMI_SIZE"])
+            answers = environ if "PMI_FD" in environ else self._introduce(environ)
+            self.rank, self.size = int(answers["PMI_RANK"]), int(answers["PMI_SIZE"])
             self._ask("response_to_init", "cmd=init pmi_version=1 pmi_subversion=1")
             self._space = self._ask("my_kvsname", "cmd=get_my_kvsname")["kvsname"]
         except (KeyError, ValueError):
@@ -67,12 +67,12 @@ class Pmi1:
     def _introduce(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Over TCP: what its environment tells other ranks."""
         self._ask("initack", f"cmd=initack pmiid={environ['PMI_ID']}")
-        told = {}
+        answers = {}
         for _ in ("size", "rank", "debug"):  # in any order
             _, _, words = self._read_line().partition("cmd=set ")
             name, _, value = words.strip().partition("=")
-            told[f"PMI_{name.upper()}"] = value
-        return told
+            answers[f"PMI_{name.upper()}"] = value
+        return answers
 
     def _ask(self, answer: str, question: str) -> dict[str, str]:
         words = self._talk(answer, question)

@@ -63,7 +63,7 @@ class Server:
         if rank in self.failed:
             return
         self.failed[rank] = reason
-        self._tell_all(frames.pack(frames.FAILED, b"%d" % rank, reason.encode()))
+        self._send_all(frames.pack(frames.FAILED, b"%d" % rank, reason.encode()))
         connection = self._ranks.pop(rank, None)
         if connection is not None:
             connection.close()
@@ -71,7 +71,7 @@ class Server:
 
     def abort(self, rank: int, status: int, reason: str) -> None:
         """Tell all ranks that the job ends now."""
-        self._tell_all(frames.pack(frames.ABORTED, b"%d" % rank, b"%d" % status, reason.encode()))
+        self._send_all(frames.pack(frames.ABORTED, b"%d" % rank, b"%d" % status, reason.encode()))
 
     def name_of(self, rank: int) -> str:
         """As a message names a rank: its number, host and process, as far as they are known."""
@@ -176,7 +176,7 @@ class Server:
         self.on_join(rank)
         if len(self.described) == self.size:
             each = [part for other in range(self.size) for part in self.described[other]]
-            self._tell_all(frames.pack(frames.TABLE, self._outward, *each))
+            self._send_all(frames.pack(frames.TABLE, self._outward, *each))
 
     def _put(self, key: bytes, value: bytes) -> None:
         self._values[key] = value
@@ -195,9 +195,9 @@ class Server:
         expected = [rank for rank in range(self.size) if rank not in absent]
         while expected and all(self._fences.get(rank, 0) > self._passed for rank in expected):
             self._passed += 1
-            self._tell_all(frames.pack(frames.FENCED))
+            self._send_all(frames.pack(frames.FENCED))
 
-    def _tell_all(self, frame: bytes) -> None:
+    def _send_all(self, frame: bytes) -> None:
         for rank in sorted(self._ranks, reverse=True):  # rank 0 last: it may end with its process, which this may be
             self._ranks[rank].send(frame)
 

@@ -9,7 +9,7 @@ from ...system.originals import originals
 from ...system.patience import join
 from ..hello import new_secret
 from . import by_thread
-from .base import Job, JobError, leave, tell
+from .base import Job, JobError, leave, print_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class ThreadJob(Job):
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         if self.ranks.on_abort is not None:
             self.ranks.on_abort(self.rank, status, reason)
-        tell(f"rank {self.rank} aborted the job with status {status}{f': {reason}' if reason else ''}")
+        print_line(f"rank {self.rank} aborted the job with status {status}{f': {reason}' if reason else ''}")
         leave(status)
 
     def finish(self) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .program import Outcome
 
 
-def tell(outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome) -> None:
     """Print both."""
     print(block(outcome))
     print(json.dumps(as_json(outcome)), flush=True)
@@ -30,7 +30,7 @@ def block(outcome: Outcome) -> str:
         verdict = "SUCCESSFUL" if outcome.verification.passed else "UNSUCCESSFUL"
     else:
         verdict = "NOT PERFORMED"  # nothing was computed
-    told = [
+    rows = [
         ("Class", outcome.letter),
         ("Size", kernel.size),
         ("Iterations", kernel.iterations),
@@ -44,13 +44,13 @@ def block(outcome: Outcome) -> str:
         ("Arithmetic", outcome.arithmetic),
     ]
     lines += ["", f" {kernel.name} Benchmark Completed."]
-    lines += [f" {name:<15} = {value!s:>24}" for name, value in told]
+    lines += [f" {name:<15} = {value!s:>24}" for name, value in rows]
     return "\n".join(lines)
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """Seconds, also of the run that counted; calls and bytes of all ranks together, by primitive."""
-    told: dict[str, Any] = {
+    rows: dict[str, Any] = {
         "kernel": outcome.kernel.name,
         "class": outcome.letter,
         "ranks": outcome.ranks,
@@ -62,8 +62,8 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "verified": None if outcome.verification is None else outcome.verification.passed,
     }
     if outcome.communication is not None:
-        told |= {"counted": outcome.counted, **outcome.communication}
-    return told
+        rows |= {"counted": outcome.counted, **outcome.communication}
+    return rows
 
 
 def versions() -> dict[str, str | None]:
