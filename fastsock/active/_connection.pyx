@@ -5,8 +5,8 @@
 Frames, credits and their turns are the core's (core/active). Here bytes go out and come in, and Python's objects begin.
 Each part stands on those above it:
 
-    words.pxi        the arguments of a call, and of a handler
-    turn.pxi         who may use a shared bundle now
+    arguments.pxi    the arguments of a call, and of a handler
+    leader_lock.pxi  who may use a shared bundle now
     token.pxi        what handlers get
     link.pxi         the bytes of a connection, in shared memory or over a descriptor
     outgoing.pxi     frames that go, at once or when there is room
@@ -165,8 +165,8 @@ cdef double SPIN_US = 50.0    # the rings of many connections, before a sleep
 cdef double PATIENCE = LOOK   # seconds for a receiver to take a part of a bulk, before this end looks what has come
 
 
-include "words.pxi"
-include "turn.pxi"
+include "arguments.pxi"
+include "leader_lock.pxi"
 include "token.pxi"
 include "link.pxi"
 include "outgoing.pxi"

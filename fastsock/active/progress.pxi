@@ -9,23 +9,23 @@ cdef class Progress:
     cdef public list connections, lost, returned, brought
     cdef public int bell
     cdef bint inside
-    cdef Turn turn  # of a shared bundle
+    cdef LeaderLock leader_lock  # of a shared bundle
 
     def share(self):
         """Several threads may use it at once from now on."""
-        self.turn = Turn()
+        self.leader_lock = LeaderLock()
 
     def hold(self):
         """No other thread of a shared bundle does anything with it until release()."""
-        if self.turn is not None:
-            self.turn.take()
+        if self.leader_lock is not None:
+            self.leader_lock.take()
 
     def release(self):
         """Whoever waits looks at the connections anew."""
-        if self.turn is not None:
-            if self.turn.leading:
-                self.turn.has_run(self.bell)
-            self.turn.leave()
+        if self.leader_lock is not None:
+            if self.leader_lock.leading:
+                self.leader_lock.has_run(self.bell)
+            self.leader_lock.leave()
 
     def poll(self, timeout=0.0):
         """Takes what has come and runs the handlers; how many. timeout: seconds to wait for something, None for ever.
@@ -35,7 +35,7 @@ cdef class Progress:
         cdef double left = -1 if timeout is None else timeout
         if am_handling:
             raise HandlerRule("a handler must not poll: it would run inside of itself")
-        if self.turn is not None:
+        if self.leader_lock is not None:
             return self.poll_by_turns(left)
         if self.inside:
             raise NotReady("another thread polls this bundle: give each thread a bundle of its own, or make it shared")
@@ -54,7 +54,7 @@ cdef class Progress:
         if left == 0 or len(self.connections) != 1:  # one alone is looked at where it is waited for
             handled = self.look_at_all(left == 0)
         if self.lost or self.returned:
-            handled += self.tell()
+            handled += self.report()
         if handled or left == 0:
             return handled
         if left > 0:
@@ -62,7 +62,7 @@ cdef class Progress:
         while True:
             handled = self.wait_once(left)
             if self.lost or self.returned:
-                handled += self.tell()
+                handled += self.report()
             if handled:
                 return handled
             if left >= 0:
@@ -71,44 +71,44 @@ cdef class Progress:
                     return 0
 
     cdef int poll_by_turns(self, double left) except -1:
-        cdef Turn turn = self.turn
+        cdef LeaderLock leader_lock = self.leader_lock
         cdef double deadline = 0
         cdef int handled = 0
         cdef unsigned long me = PyThread_get_thread_ident()
-        turn.take()
+        leader_lock.take()
         try:
             # What another thread ran behind this one's back, since its last poll(), is what it may be about to wait for.
-            before = turn.seen.get(me, 0)
+            before = leader_lock.seen.get(me, 0)
             handled = self.look_at_all(left == 0)
             if left > 0:
                 deadline = originals.monotonic() + left
             while True:
                 if self.lost or self.returned:
-                    handled += self.tell()
-                if handled or left == 0 or turn.ran != before:
+                    handled += self.report()
+                if handled or left == 0 or leader_lock.ran != before:
                     return handled
                 if left > 0:
                     left = deadline - originals.monotonic()
                     if left <= 0:
                         return 0
-                if turn.leading:
-                    turn.follow(left)
+                if leader_lock.leading:
+                    leader_lock.follow(left)
                 else:
-                    turn.leading = True
+                    leader_lock.leading = True
                     try:
                         handled = self.wait_for_any(left)
                     finally:
-                        turn.leading = False
+                        leader_lock.leading = False
         except BaseException:
             self.settle_up()
-            turn.has_run(self.bell)
+            leader_lock.has_run(self.bell)
             raise
         finally:
             if handled:
-                turn.has_run(self.bell)
-            turn.seen[me] = turn.ran
-            turn.pass_on()
-            turn.leave()
+                leader_lock.has_run(self.bell)
+            leader_lock.seen[me] = leader_lock.ran
+            leader_lock.pass_on()
+            leader_lock.leave()
 
     cdef int settle_up(self) except -1:
         """A handler has failed: the answers to those before it go all the same."""
@@ -185,14 +185,14 @@ cdef class Progress:
                 count += 1
         if count == 0:
             return False
-        if self.turn is None:
+        if self.leader_lock is None:
             atomic_store(&none, 0)
             return c_spin(ends, records, count, SPIN_US, &none)
-        depth = self.turn.let_go()
+        depth = self.leader_lock.let_go()
         try:
-            found = c_spin(ends, records, count, SPIN_US, &self.turn.news)
+            found = c_spin(ends, records, count, SPIN_US, &self.leader_lock.news)
         finally:
-            self.turn.restore(depth)
+            self.leader_lock.restore(depth)
         return found
 
     cdef int sleep(self, list connections, pollfd *list_, double left) except -1:
@@ -232,19 +232,19 @@ cdef class Progress:
         list_[count].fd = self.bell
         list_[count].events = POLLIN
         list_[count].revents = 0
-        if self.turn is not None:
-            depth = self.turn.let_go()
+        if self.leader_lock is not None:
+            depth = self.leader_lock.let_go()
         try:
             with nogil:
                 result = poll(list_, count + 1, milliseconds)
         finally:
-            if self.turn is not None:
-                self.turn.restore(depth)
+            if self.leader_lock is not None:
+                self.leader_lock.restore(depth)
         if result < 0:
             PyErr_CheckSignals()
         if list_[count].revents:
-            if self.turn is not None:
-                atomic_store(&self.turn.news, 0)
+            if self.leader_lock is not None:
+                atomic_store(&self.leader_lock.news, 0)
             self.heard()
         return result
 
@@ -252,8 +252,8 @@ cdef class Progress:
         """While a bulk of `stuck` cannot go: takes what comes, so that two ends that send to each other both go on."""
         cdef pollfd one
         cdef int handled = self.look_at_all(True)
-        if handled and self.turn is not None:
-            self.turn.has_run(self.bell)
+        if handled and self.leader_lock is not None:
+            self.leader_lock.has_run(self.bell)
         if handled or self.lost or self.returned or stuck.carrier is not None:  # that waits for room by itself
             return
         one.fd = stuck.descriptor
@@ -262,7 +262,7 @@ cdef class Progress:
             poll(&one, 1, 1)
         PyErr_CheckSignals()
 
-    cdef int tell(self) except -1:
+    cdef int report(self) except -1:
         """What has come back, and what has ended: the error handlers, which may send and poll."""
         cdef int handled = 0
         self.inside = False
@@ -302,8 +302,8 @@ cdef class Progress:
                 if found or left == 0:
                     return found
         finally:
-            if self.turn is not None:
-                self.turn.leave()
+            if self.leader_lock is not None:
+                self.leader_lock.leave()
 
     cdef int ready(self, int events, double left) except -1:
         """Those of the events that are so, after at most some milliseconds."""

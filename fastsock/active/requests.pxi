@@ -54,14 +54,14 @@ cdef class Requests:
             raise connection.lost
         return connection
 
-    cdef Turn enter(self):
+    cdef LeaderLock enter(self):
         """No other thread uses a shared bundle until leave() of what this returns; None where it is not shared."""
         cdef Progress bundle = <Progress>self.in_bundle()
-        while bundle.turn is not None:
-            bundle.turn.take()
+        while bundle.leader_lock is not None:
+            bundle.leader_lock.take()
             if self.in_bundle() is bundle:
-                return bundle.turn
-            bundle.turn.leave()  # the endpoint has moved meanwhile
+                return bundle.leader_lock
+            bundle.leader_lock.leave()  # the endpoint has moved meanwhile
             bundle = <Progress>self.in_bundle()
         return None
 
@@ -116,10 +116,10 @@ cdef class Requests:
         cdef uint32_t number
         cdef uint64_t place = 0 if offset is None else offset
         cdef int count, kind = FS_AM_BULK if offset is None else FS_AM_PUT
-        cdef Turn turn
+        cdef LeaderLock leader_lock
         if am_handling:
             may_send()
-        turn = self.enter()
+        leader_lock = self.enter()
         try:
             count = take_words(items_of(words), PyTuple_GET_SIZE(words), numbers)
             connection = self.entry(index)
@@ -132,26 +132,26 @@ cdef class Requests:
             finally:
                 PyBuffer_Release(&view)
         finally:
-            if turn is not None:
-                turn.leave()
+            if leader_lock is not None:
+                leader_lock.leave()
         return 0
 
     def get(self, Py_ssize_t index, Py_ssize_t handler, uint64_t offset, uint64_t nbytes, *words, into=None):
         """Reads `nbytes` at `offset` of the other endpoint's segment; then this endpoint's handler of that number runs
         with the words and the data. into: a writable contiguous buffer of `nbytes`; None: an array, as for bulks."""
-        cdef Turn turn
+        cdef LeaderLock leader_lock
         if am_handling:
             may_send()
         if into is not None:
             into = memoryview(into).cast("B")
             if into.nbytes != nbytes or into.readonly:
                 raise ValueError(f"`into` must be writable and have {nbytes} bytes, not {into.nbytes}")
-        turn = self.enter()
+        leader_lock = self.enter()
         try:
             self.ask_get(index, handler, words, offset, nbytes, into)
         finally:
-            if turn is not None:
-                turn.leave()
+            if leader_lock is not None:
+                leader_lock.leave()
 
     cdef int ask_get(self, Py_ssize_t index, Py_ssize_t handler, tuple words, uint64_t offset, uint64_t nbytes, into) except -1:
         cdef int64_t numbers[FS_AM_WORDS]
@@ -170,21 +170,21 @@ cdef class Requests:
 cdef object request(Requests self, PyObject **given, Py_ssize_t count, PyObject *names):
     cdef PyObject *found[3]
     cdef Py_ssize_t index, handler
-    cdef Turn turn
+    cdef LeaderLock leader_lock
     count = read_arguments("request", ("index", "handler"), given, count, names, found)
     index = <object>found[0]
     handler = <object>found[1]
     data = None if found[2] == NULL else <object>found[2]
     if am_handling:
         may_send()
-    turn = self.enter()
-    if turn is None:
+    leader_lock = self.enter()
+    if leader_lock is None:
         self.ask(index, handler, given + 2, count, data)
         return None
     try:
         self.ask(index, handler, given + 2, count, data)
     finally:
-        turn.leave()
+        leader_lock.leave()
     return None
 
 

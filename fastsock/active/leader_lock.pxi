@@ -1,7 +1,7 @@
 # Who may use a shared bundle now.
 
 @cython.final
-cdef class Turn:
+cdef class LeaderLock:
     """One thread at a time uses a shared bundle, from within handlers too. Who waits for messages lets go of it.
 
     Of those who wait one leads: it looks at the connections. The others follow: they wait for what it runs.
