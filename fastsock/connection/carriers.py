@@ -26,11 +26,11 @@ try:
         closed_attached,
         closed_connections,
         connection_seen,
-        doors_tell,
         go_on_answering,
         is_in_memory,
         keep_closed,
         keep_on_tcp,
+        python_reports,
         rest_answering,
         set_candidates,
     )
@@ -278,7 +278,7 @@ def note_all(wanted: bool) -> None:
     if table is not None:
         _notes_all = wanted
         keep_closed(wanted)
-        doors_tell(wanted)
+        python_reports(wanted)
 
 
 _notes_all = False

@@ -23,5 +23,5 @@ int fs_beside_pass(int descriptor)
     return -1;
 }
 
-void fs_beside_tells(int python) { (void)python; }
+void fs_beside_reports(int python) { (void)python; }
 uint32_t fs_beside_entered(void) { return 0; }

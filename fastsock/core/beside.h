@@ -18,7 +18,7 @@ int fs_beside_share(int wanted);
 int fs_beside_pass(int descriptor);
 
 /* Python tells of all connections, at the end and as they begin and end. */
-void fs_beside_tells(int python);
+void fs_beside_reports(int python);
 
 /* How many connections the doors have let into the table. */
 uint32_t fs_beside_entered(void);

@@ -25,9 +25,9 @@ static inline void fs_cost_note(uint64_t *cost, size_t length, uint64_t ticks, u
     fs_cost_learn(cost, (uint64_t)((double)ticks * FS_COST_UNIT / (double)length) + 1, faster);
 }
 
-static inline void fs_cost_tell(_Atomic uint32_t *told, uint64_t cost)
+static inline void fs_cost_publish(_Atomic uint32_t *published, uint64_t cost)
 {
-    atomic_store_explicit(told, cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX, memory_order_relaxed);
+    atomic_store_explicit(published, cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX, memory_order_relaxed);
 }
 
 /* What so many bytes take. */

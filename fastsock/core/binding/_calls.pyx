@@ -310,9 +310,9 @@ cdef class SocketCalls:
             return other(self, "recvmsg", plain_recvmsg)(self, bufsize, ancbufsize, flags)
         if as_size(ancbufsize) != 0:
             if fs_carry_receive_begins(stream.connection, stream.descriptor, number & WAIT_ALL, &stream.within) == 0:
-                told = receive_as_it_is(self, &stream, bufsize, ancbufsize, flags)
-                if told is not None:
-                    return told
+                received = receive_as_it_is(self, &stream, bufsize, ancbufsize, flags)
+                if received is not None:
+                    return received
             check_arguments(plain_recvmsg, (0, ancbufsize, number))
         return receive_new(&stream, size, number), [], number & CLOSE_ON_EXEC, None
 

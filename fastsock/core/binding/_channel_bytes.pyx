@@ -221,7 +221,7 @@ cdef class ChannelBytes:
         cdef Py_ssize_t done = 0
         cdef ssize_t result
         cdef uint64_t deadline = 0
-        cdef bint again = False, told_how_much = not everything
+        cdef bint again = False, returns_count = not everything
         if self.is_moving() and (sock := self.moved_to()) is not None:
             return self.send_there(sock, parts, flags, everything)
         self.alive()
@@ -243,17 +243,17 @@ cdef class ChannelBytes:
                 if deadline == 0:
                     deadline = self.deadline(self.send_limit)
                 elif fs_now_ns() >= deadline:
-                    if told_how_much:
+                    if returns_count:
                         return done
                     self.timed_out()
                 continue
             if result != -EAGAIN or not self.waits(flags):
-                if done and told_how_much and result != -EAGAIN and self.timeout < 0:
+                if done and returns_count and result != -EAGAIN and self.timeout < 0:
                     return done
                 self.fail(result)
             if deadline == 0:
                 deadline = self.deadline(self.send_limit)
-            if self.ends_with_part(FS_WRITABLE, deadline, again, done if told_how_much else 0):
+            if self.ends_with_part(FS_WRITABLE, deadline, again, done if returns_count else 0):
                 return done
             if self.is_moving() and (sock := self.moved_to()) is not None:
                 return done + self.send_there(sock, parts, flags, everything)
@@ -357,7 +357,7 @@ cdef class ChannelBytes:
             close_descriptor(descriptor)
         if last:
             fs_end_closed(self.shared.end)
-            self.shared.tell_closed()
+            self.shared.report_closed()
         if self.woke:
             fs_wake_leaving_done()
         return 0

@@ -9,15 +9,15 @@ from libc.stdlib cimport free, malloc
 from ._core cimport deadline_after
 from .switch cimport (
     FS_ATTACHED, FS_CLOSED_KEPT, FS_OFFERED, FS_OWNED, FS_PEERS_ANY, FS_PEERS_OWN, FS_RELEASED, FS_TCP_ONLY,
-    fs_answering_go_on, fs_answering_rest, fs_beside_tells, fs_candidate_attach, fs_candidate_never,
+    fs_answering_go_on, fs_answering_rest, fs_beside_reports, fs_candidate_attach, fs_candidate_never,
     fs_candidate_settings, fs_candidates_set, fs_carriers, fs_closed, fs_closed_address, fs_closed_attached,
     fs_closed_keep, fs_closed_list, fs_closed_look, fs_connection, fs_owned_is_possible, fs_table_find,
 )
 
 
-def doors_tell(bint python):
+def python_reports(bint python):
     """Whether Python tells of all connections, and the preloaded library of none."""
-    fs_beside_tells(python)
+    fs_beside_reports(python)
 
 
 def rest_answering():

@@ -15,4 +15,4 @@ cdef class End:
     cdef bint shown     # and is shown still
 
     cdef void hide_importer(self) noexcept
-    cdef int tell_closed(self) except -1
+    cdef int report_closed(self) except -1

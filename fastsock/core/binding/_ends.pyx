@@ -85,7 +85,7 @@ cdef class End:
         # Never closed. Now, and not at the end: a collection of garbage may clear `closed` itself before that.
         self.hide_importer()
         self.importer = 0
-        self.tell_closed()
+        self.report_closed()
 
     def __dealloc__(self):
         if self.end != NULL:
@@ -96,7 +96,7 @@ cdef class End:
             self.shown = False
             fs_end_show_importer(self.end, 0)
 
-    cdef int tell_closed(self) except -1:
+    cdef int report_closed(self) except -1:
         closed, self.closed = self.closed, None
         if closed is not None:
             closed()

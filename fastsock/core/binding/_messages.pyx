@@ -26,7 +26,7 @@ cdef class Matched:
 
     @property
     def envelope(self):
-        return new_envelope(&self.told, False)
+        return new_envelope(&self.probed, False)
 
     @cython.critical_section
     cdef fs_message *take(self) except NULL:
@@ -366,7 +366,7 @@ cdef class Messages(Progress):
         matched = Matched.__new__(Matched)
         matched.message = message
         matched.engine = self
-        matched.told = envelope
+        matched.probed = envelope
         return matched
 
     def improbe(self, int peer, int tag, uint32_t context):

@@ -43,6 +43,6 @@ cdef void show(int number) noexcept nogil
 # Whether the kernel tells the number as readable, and there is nothing.
 cdef bint is_stale(fs_poller *poller, int number) except -1
 # What the rings have and what the kernel tells, each number once.
-cdef list together(list found, list told)
+cdef list together(list found, list reported)
 # The same as `poller`, a standard epoll object, where the numbers of `masks` are registered as they say.
 cdef object adopted_epoll(object poller, dict masks)

@@ -21,9 +21,9 @@ from .stream cimport FS_AT_ONCE
 from .switch cimport (
     FS_HEARS_ANY, FS_HEARS_TOKENS, FS_POLLER_NEW, fs_carry_show, fs_connection, fs_loop, fs_polled, fs_poller_await,
     fs_poller_drop, fs_poller_look, fs_poller_note, fs_poller_settle, fs_polling_is_due, fs_polling_is_stale,
-    fs_polling_told_edge, fs_seats_ask, fs_seats_awake, fs_seats_drop_loop, fs_seats_end, fs_seats_flags,
-    fs_seats_leave, fs_seats_look, fs_seats_make_loop, fs_seats_moved, fs_seats_next, fs_seats_pass_on, fs_seats_sleep,
-    fs_seats_take, fs_seats_told, fs_table_find,
+    fs_polling_reported_edge, fs_seats_ask, fs_seats_awake, fs_seats_drop_loop, fs_seats_end, fs_seats_flags,
+    fs_seats_leave, fs_seats_look, fs_seats_make_loop, fs_seats_moved, fs_seats_next, fs_seats_pass_on,
+    fs_seats_reported, fs_seats_sleep, fs_seats_take, fs_table_find,
 )
 from .system cimport fs_now_ns
 
@@ -291,9 +291,9 @@ cdef class epoll:
 
     cdef int heard_of(self, int number) except -1:
         """The kernel has told that connection with memory as readable."""
-        if fs_seats_told(&self.poller.seats, number):
+        if fs_seats_reported(&self.poller.seats, number):
             self.make_loop()
-            fs_seats_told(&self.poller.seats, number)
+            fs_seats_reported(&self.poller.seats, number)
         return 0
 
     cdef int before_sleep(self, Ready *ready, double seconds, fs_loop **asleep) except -1:
@@ -318,18 +318,18 @@ cdef class epoll:
         rung[0] = True
         fs_seats_ask(&self.poller.seats, 1)
         try:
-            told = self.ask(timeout, most)
+            reported = self.ask(timeout, most)
             rung[0] = False
             if bell:
-                for i in range(len(told)):
-                    if <int>told[i][0] == bell:
-                        del told[i]
+                for i in range(len(reported)):
+                    if <int>reported[i][0] == bell:
+                        del reported[i]
                         rung[0] = True
                         break
         finally:
             fs_seats_ask(&self.poller.seats, -1)
             fs_seats_awake(&self.poller.seats, asleep, rung[0])
-        return told
+        return reported
 
     @cython.critical_section
     cdef list wait(self, object timeout, object most):
@@ -357,7 +357,7 @@ cdef class epoll:
             if ready.count:
                 found = self.with_room(together(found, self.readable(&ready)), most)
         if not found:
-            found = self.told(timeout, seconds, most)
+            found = self.reported(timeout, seconds, most)
         if found:
             fs_seats_pass_on(&self.poller.seats)
         return found
@@ -400,10 +400,10 @@ cdef class epoll:
                 found.append((number, mask & READABLE))
         return found
 
-    cdef list told(self, object timeout, double seconds, object most):
+    cdef list reported(self, object timeout, double seconds, object most):
         """What the kernel tells and is so, or the loop."""
         cdef uint64_t until = fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
-        cdef list told, kept
+        cdef list reported, kept
         cdef int times = 0, busy = 0, state
         cdef bint rung
         cdef fs_loop *asleep
@@ -415,17 +415,17 @@ cdef class epoll:
                 if kept:
                     return kept
             if state < 0:  # another thread is at work there
-                told = self.asked(0 if busy < MOST_BUSY or 0 <= seconds < BUSY_S else BUSY_S, most, asleep, &rung)
+                reported = self.asked(0 if busy < MOST_BUSY or 0 <= seconds < BUSY_S else BUSY_S, most, asleep, &rung)
                 busy += 1
             else:
-                told = self.asked(timeout, most, asleep, &rung)
-            kept = self.without_stale(told)
+                reported = self.asked(timeout, most, asleep, &rung)
+            kept = self.without_stale(reported)
             if kept or seconds == 0 and not rung:
                 return kept
-            if told:
+            if reported:
                 times += 1
                 if times > MOST_STALE:
-                    return told
+                    return reported
             elif not rung and state >= 0:
                 return kept
             if seconds > 0:
@@ -434,19 +434,19 @@ cdef class epoll:
                     return kept
                 timeout = <double>(until - now) / 1e9
 
-    cdef list without_stale(self, list told):
+    cdef list without_stale(self, list reported):
         cdef list kept = []
         cdef uint32_t events, mask
         cdef int number
         cdef bint all_kept = True
-        for event in told:
+        for event in reported:
             number = event[0]
             events = event[1]
             if events & READABLE and fs_table_find(number) != NULL:
                 mask = self.masks.get(number, <uint32_t>EDGES)  # registered elsewhere: nothing is known of it
                 if mask & EDGES:
                     with nogil:
-                        fs_polling_told_edge(number)
+                        fs_polling_reported_edge(number)
                 elif self.is_left_over(number):
                     all_kept = False
                     events &= ~READABLE
@@ -456,7 +456,7 @@ cdef class epoll:
                         continue
                     event = (number, events)
             kept.append(event)
-        return told if all_kept else kept
+        return reported if all_kept else kept
 
     cdef bint is_left_over(self, int number) except -1:
         cdef bint stale = is_stale(&self.poller, number)
@@ -475,9 +475,9 @@ cdef class epoll:
         return 0
 
 
-cdef list together(list found, list told):
+cdef list together(list found, list reported):
     cdef dict events_of = dict(found)
-    for number, events in told:
+    for number, events in reported:
         events_of[number] = <uint32_t>events_of.get(number, 0) | <uint32_t>events
     return list(events_of.items())
 

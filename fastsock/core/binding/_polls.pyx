@@ -8,7 +8,7 @@ cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from ._polling cimport (
-    EVERYTHING, KERNEL_EVERY, MOST_STALE, READABLE, WRITABLE, Ready, adopted_epoll, explain_watch, in_seconds, is_stale,
+    EVERYTHING, KERNEL_EVERY, MOST_STALE, READABLE, Ready, WRITABLE, adopted_epoll, explain_watch, in_seconds, is_stale,
     look, name_class, number_of, show, together,
 )
 from .switch cimport FS_POLLER_NEW, fs_poller, fs_poller_note, fs_polling_is_due, fs_table_find
@@ -133,31 +133,31 @@ cdef class PollObject:
                     found = together(found, self.without_stale(self.ask(0)))
                 if found:
                     return found
-        return self.told(timeout, seconds)
+        return self.reported(timeout, seconds)
 
-    cdef list told(self, object timeout, double seconds):
+    cdef list reported(self, object timeout, double seconds):
         """What the kernel tells and is so."""
         cdef uint64_t until = fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
-        cdef list told, kept
+        cdef list reported, kept
         cdef int times = 0
         while True:
-            told = self.ask(timeout)
-            kept = self.without_stale(told)
-            if kept or not told or seconds == 0:
+            reported = self.ask(timeout)
+            kept = self.without_stale(reported)
+            if kept or not reported or seconds == 0:
                 return kept
             times += 1
             if times > MOST_STALE:
-                return told
+                return reported
             if seconds > 0:
                 now = fs_now_ns()
                 if now >= until:
                     return kept
                 timeout = <double>(until - now) / 1e6
 
-    cdef list without_stale(self, list told):
+    cdef list without_stale(self, list reported):
         cdef list kept = []
         cdef uint32_t events
-        for event in told:
+        for event in reported:
             events = event[1]
             if events & READABLE and is_left_over(event[0]):
                 events &= ~READABLE
@@ -223,18 +223,18 @@ def select(rlist, wlist, xlist, timeout=None, /):
             if number >= 0:
                 note_or_show(&poller, number)
     if not poller.count:
-        told = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
-        return readers.among(told[0]), writers.among(told[1]), others.among(told[2])
+        reported = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
+        return readers.among(reported[0]), writers.among(reported[1]), others.among(reported[2])
     seconds = in_seconds(timeout, 1)
     look(&poller, &common, &ready, seconds)
     if ready.count:
         found = {ready.numbers[i] for i in range(ready.count)}
         if not writers.numbers and not others.numbers and (len(readers.numbers) == 1 or not kernel_is_due()):
             return readers.among(found), [], []
-        told = standard_select(readers.numbers, writers.numbers, others.numbers, 0)
-        found.update([number for number in told[0] if not is_left_over(number)])
-        return readers.among(found), writers.among(told[1]), others.among(told[2])
-    return select_told(readers, writers, others, timeout, seconds)
+        reported = standard_select(readers.numbers, writers.numbers, others.numbers, 0)
+        found.update([number for number in reported[0] if not is_left_over(number)])
+        return readers.among(found), writers.among(reported[1]), others.among(reported[2])
+    return select_by_kernel(readers, writers, others, timeout, seconds)
 
 
 cdef bint is_limit(object timeout):
@@ -245,16 +245,16 @@ cdef bint is_limit(object timeout):
         return False
 
 
-cdef tuple select_told(Files readers, Files writers, Files others, object timeout, double seconds):
+cdef tuple select_by_kernel(Files readers, Files writers, Files others, object timeout, double seconds):
     """What the kernel tells and is so."""
     cdef uint64_t until = fs_now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
     cdef int times = 0
     while True:
-        told = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
-        found = told[0]
+        reported = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
+        found = reported[0]
         if times < MOST_STALE:
             found = [number for number in found if not is_left_over(number)]
-        if found or told[1] or told[2] or not told[0] or seconds == 0:
+        if found or reported[1] or reported[2] or not reported[0] or seconds == 0:
             break
         times += 1
         if seconds > 0:
@@ -262,7 +262,7 @@ cdef tuple select_told(Files readers, Files writers, Files others, object timeou
             if now >= until:
                 break
             timeout = <double>(until - now) / 1e9
-    return readers.among(found), writers.among(told[1]), others.among(told[2])
+    return readers.among(found), writers.among(reported[1]), others.among(reported[2])
 
 
 def adopted(poller, dict masks):

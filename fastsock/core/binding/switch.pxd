@@ -101,7 +101,7 @@ cdef extern from "switch/polling.h" nogil:
     int fs_poller_settle(fs_poller *poller, int *ready)
     int fs_poller_await(fs_poller *poller, const fs_polled *among, int count, uint64_t limit_ns)
     int fs_polling_is_stale(int descriptor, int flags)
-    void fs_polling_told_edge(int descriptor)
+    void fs_polling_reported_edge(int descriptor)
 
 cdef extern from "switch/seats.h" nogil:
     enum fs_hearing: FS_HEARS_TOKENS, FS_HEARS_ANY
@@ -110,7 +110,7 @@ cdef extern from "switch/seats.h" nogil:
     void fs_seats_leave(fs_seats *seats, int descriptor)
     void fs_seats_end(fs_seats *seats)
     int fs_seats_flags(const fs_seats *seats, int descriptor)
-    int fs_seats_told(fs_seats *seats, int descriptor)
+    int fs_seats_reported(fs_seats *seats, int descriptor)
     int fs_seats_make_loop(fs_seats *seats)
     void fs_seats_drop_loop(fs_seats *seats)
     int fs_seats_next(const fs_seats *seats, int descriptor)
@@ -187,5 +187,5 @@ cdef extern from "switch/closed.h" nogil:
 cdef extern from "beside.h" nogil:
     int fs_beside_share(int wanted)
     int fs_beside_pass(int descriptor)
-    void fs_beside_tells(int python)
+    void fs_beside_reports(int python)
     uint32_t fs_beside_entered()

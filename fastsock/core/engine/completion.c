@@ -34,7 +34,7 @@ void fs_collective_is_doomed(struct fs_engine *engine, struct fs_collective *col
     if (atomic_load(&engine->patient_until) == 0) atomic_store(&engine->patient_until, collective->patient_until);
 }
 
-static void tell(struct fs_engine *engine, struct fs_request *request)
+static void wake_awaited(struct fs_engine *engine, struct fs_request *request)
 {
     struct fs_collective *collective = request->awaited_by;
     request->awaited_by = NULL;
@@ -66,7 +66,7 @@ void fs_complete(struct fs_engine *engine, struct fs_request *request, int error
     }
     struct fs_request *awaited = request->awaited_by ? request : NULL; /* then it is a collective's, and stays */
     atomic_store(&request->done, 1);                                   /* the caller may be gone with it from here on */
-    if (awaited) tell(engine, awaited);
+    if (awaited) wake_awaited(engine, awaited);
     if (atomic_load(&engine->sleepers) != 0 || atomic_load(&engine->asleep) != 0) fs_wake(engine);
 }
 

@@ -13,17 +13,17 @@ static struct fs_link_costs *costs_of(struct fs_link *link, size_t message)
     return &link->costs[fs_cost_class(message)];
 }
 
-static struct fs_told_costs *told_by(const struct fs_ring *ring, const struct fs_link *link,
-                                     const struct fs_link_costs *costs)
+static struct fs_published_costs *published_by(const struct fs_ring *ring, const struct fs_link *link,
+                                               const struct fs_link_costs *costs)
 {
     return &ring->shared->costs[costs - link->costs];
 }
 
-static uint64_t told(_Atomic uint32_t *cost) { return atomic_load_explicit(cost, memory_order_relaxed); }
+static uint64_t published(_Atomic uint32_t *cost) { return atomic_load_explicit(cost, memory_order_relaxed); }
 
 static uint64_t put_there(const struct fs_link *link, const struct fs_link_costs *costs)
 {
-    return told(&told_by(&link->end->in, link, costs)->put);
+    return published(&published_by(&link->end->in, link, costs)->put);
 }
 
 /* While little is known, the best time seen says the most. */
@@ -37,14 +37,14 @@ void fs_note_put(struct fs_link *link, size_t message, size_t length, uint64_t t
 {
     struct fs_link_costs *costs = costs_of(link, message);
     note(costs, &costs->put, length, ticks);
-    fs_cost_tell(&told_by(&link->end->out, link, costs)->put, costs->put);
+    fs_cost_publish(&published_by(&link->end->out, link, costs)->put, costs->put);
 }
 
 void fs_note_take(struct fs_link *link, size_t message, size_t length, uint64_t ticks)
 {
     struct fs_link_costs *costs = costs_of(link, message);
     note(costs, &costs->take, length, ticks);
-    fs_cost_tell(&told_by(&link->end->out, link, costs)->take, costs->take);
+    fs_cost_publish(&published_by(&link->end->out, link, costs)->take, costs->take);
     fs_trial_done(&costs->ring, costs->moved, costs->take, costs->pull);
     costs->moved += length;
     costs->ring.last += length;
@@ -55,7 +55,7 @@ void fs_note_pull(struct fs_link *link, size_t message, size_t length, uint64_t 
 {
     struct fs_link_costs *costs = costs_of(link, message);
     note(costs, &costs->pull, length, ticks);
-    fs_cost_tell(&told_by(&link->end->out, link, costs)->pull, costs->pull);
+    fs_cost_publish(&published_by(&link->end->out, link, costs)->pull, costs->pull);
     fs_trial_done(&costs->fetch, costs->moved, costs->pull, put_there(link, costs) + costs->take);
     costs->moved += length;
     costs->fetch.last += length;
@@ -79,8 +79,8 @@ static double fetch_ticks(const struct fs_link_costs *costs, size_t length, int 
  * with the same: what both ways take for both messages. */
 static int is_faster_for_both(const struct fs_link *link, const struct fs_link_costs *costs, size_t length)
 {
-    struct fs_told_costs *theirs = told_by(&link->end->in, link, costs);
-    uint64_t pull = told(&theirs->pull), take = told(&theirs->take);
+    struct fs_published_costs *theirs = published_by(&link->end->in, link, costs);
+    uint64_t pull = published(&theirs->pull), take = published(&theirs->take);
     double mine = fetch_ticks(costs, length, 1) - ring_ticks(link, costs, length, 1);
     if (pull == 0 || take == 0 || costs->put == 0) return mine < 0;
     double overhead = FS_DIRECT_OVERHEAD_US * fs_ticks_per_us();

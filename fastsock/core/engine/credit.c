@@ -1,16 +1,16 @@
 /* How much of other ranks may wait here: messages that came without a receive, and announcements of such. */
 #include "link.h"
 
-static void tell_credit(struct fs_engine *engine, struct fs_link *link)
+static void send_credit(struct fs_engine *engine, struct fs_link *link)
 {
-    link->told = link->consumed;
+    link->credited = link->consumed;
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_CREDIT, 0, link->granted, link->consumed));
 }
 
 void fs_link_consumed(struct fs_engine *engine, struct fs_link *link, size_t length)
 {
     link->consumed += fs_cost(length);
-    if (link->consumed - link->told >= engine->options.credit / 2) tell_credit(engine, link);
+    if (link->consumed - link->credited >= engine->options.credit / 2) send_credit(engine, link);
 }
 
 int fs_link_credited(struct fs_link *link, uint64_t word)
@@ -24,7 +24,7 @@ int fs_link_credited(struct fs_link *link, uint64_t word)
 /* By what it knows, the other end can announce nothing more. */
 static int holds_back(const struct fs_engine *engine, const struct fs_link *link)
 {
-    return link->received - link->told + fs_cost(0) > fs_most_unconsumed(engine) + link->granted;
+    return link->received - link->credited + fs_cost(0) > fs_most_unconsumed(engine) + link->granted;
 }
 
 /* Any number of sends may be under way, and the one that is waited for may be the last: where nothing but that can go on,
@@ -32,14 +32,14 @@ static int holds_back(const struct fs_engine *engine, const struct fs_link *link
 static void let_in(struct fs_engine *engine, struct fs_link *link)
 {
     uint64_t most = fs_most_unconsumed(engine);
-    if (link->consumed != link->told) link->told = link->consumed;
+    if (link->consumed != link->credited) link->credited = link->consumed;
     if (holds_back(engine, link)) link->granted += link->granted > most ? link->granted : most;
     if (link->granted > FS_MOST_GRANTED) {
         fs_peer_lost(engine, link->peer, FS_NO_MEMORY,
                      "too many messages of it wait here while another one is waited for");
         return;
     }
-    tell_credit(engine, link);
+    send_credit(engine, link);
 }
 
 void fs_protocol_wanted(struct fs_engine *engine, int peer)

@@ -87,8 +87,8 @@ struct fs_link {
     struct fs_queue fetches; /* receives that read the other process's memory */
     int turn;
     /* credit: cost of eager messages and of announcements since the start */
-    uint64_t credit, extra, sent, acknowledged; /* ours over there; `extra`: for announcements alone */
-    uint64_t received, consumed, told, granted; /* theirs here; `granted`: their extra */
+    uint64_t credit, extra, sent, acknowledged;     /* ours over there; `extra`: for announcements alone */
+    uint64_t received, consumed, credited, granted; /* theirs here; `granted`: their extra */
     /* the other process's memory */
     int process;       /* 0: cannot be read */
     size_t fetch_from; /* bytes from which the other end would rather fetch than be sent to */

@@ -28,9 +28,9 @@ static size_t whole(const struct fs_request *request, const struct fs_frame *fra
 }
 
 /* It may sleep, for bytes or for room. */
-static void tell_other_end(const struct fs_link *link)
+static void wake_other_end(const struct fs_link *link)
 {
-    if (link->connection) fs_owned_tell(link->connection, link->end, link->descriptor);
+    if (link->connection) fs_owned_wake(link->connection, link->end, link->descriptor);
     else fs_doorbell_ring(link->end, link->descriptor, 1);
 }
 
@@ -44,7 +44,7 @@ static int settle(const struct fs_link *link)
 static int published(struct fs_link *link, size_t length)
 {
     if (fs_ring_publish(&link->end->out, length) != 0) return -EPROTO; /* no rank lets go of a link's ring */
-    tell_other_end(link);
+    wake_other_end(link);
     return 0;
 }
 
@@ -85,7 +85,7 @@ static void show_taken(struct fs_link *link)
     if (atomic_load(&in->writer_sleeps) == 0) return;
     ssize_t unread = fs_ring_unread(&link->end->in);
     if (unread > (ssize_t)(fs_ring_capacity(&link->end->in) / 2)) return;
-    if (atomic_exchange(&in->writer_sleeps, 0) != 0) tell_other_end(link);
+    if (atomic_exchange(&in->writer_sleeps, 0) != 0) wake_other_end(link);
 }
 
 static ssize_t end_read(struct fs_link *link, void *target, size_t length)

@@ -34,7 +34,7 @@ static void watch_for(struct fs_engine *engine, int what, struct fs_link *link, 
     (void)epoll_ctl(engine->verbs_events, what, link->descriptor, &event);
 }
 
-static int tell(const struct fs_link *link, const void *what, size_t length)
+static int send_all(const struct fs_link *link, const void *what, size_t length)
 {
     return send(link->descriptor, what, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
@@ -61,7 +61,7 @@ static int meet(struct fs_link *link)
         meeting->known += (size_t)got;
         if ((size_t)got < wanted) continue;
         if (fs_ibvx_connect(link->pair, &meeting->there) != 0) return -EPROTO;
-        if (!tell(link, &ready_byte, 1)) return -EPIPE;
+        if (!send_all(link, &ready_byte, 1)) return -EPIPE;
     }
     return 0;
 }
@@ -167,7 +167,7 @@ int fs_engine_attach_verbs(struct fs_engine *engine, int peer, int descriptor)
         struct fs_ibvx_address here = fs_ibvx_address_of(link->pair);
         int flags = fcntl(descriptor, F_GETFL);
         if (flags >= 0) fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
-        error = tell(link, &here, sizeof here) ? 0 : -EPIPE;
+        error = send_all(link, &here, sizeof here) ? 0 : -EPIPE;
         watch_for(engine, EPOLL_CTL_ADD, link, EPOLLIN | EPOLLRDHUP);
         if (error == 0) error = fs_link_attach(engine, link);
         if (error == 0) return 0;

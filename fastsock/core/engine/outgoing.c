@@ -92,7 +92,7 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
                                .id = request->id,
                                .length = request->length};
     if (eager) {
-        frame->word = link->told = link->consumed;
+        frame->word = link->credited = link->consumed;
         link->sent += fs_cost(request->length);
     } else {
         frame->word = fs_stamp(engine, request);

@@ -141,7 +141,7 @@ int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct f
     return 1;
 }
 
-static void tell_shared(struct fs_engine *engine, struct fs_link *link, int failed)
+static void send_shared(struct fs_engine *engine, struct fs_link *link, int failed)
 {
     link->pushing->state = FS_HELPED;
     link->pushing = NULL;
@@ -149,7 +149,7 @@ static void tell_shared(struct fs_engine *engine, struct fs_link *link, int fail
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_SHARED, link->push_to, link->push_done, (uint64_t)failed));
 }
 
-void fs_push_stop(struct fs_engine *engine, struct fs_link *link) { tell_shared(engine, link, 0); }
+void fs_push_stop(struct fs_engine *engine, struct fs_link *link) { send_shared(engine, link, 0); }
 
 /* A process number can come to name somebody else: only the peer has its nonce at that place.  Who comes to have the number
  * after this look has no gate. */
@@ -170,7 +170,7 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
                     ? fs_claim_piece(&link->end->out.shared->offer, link->push_number, all, 1)
                     : -1;
     if (index < 0) {
-        tell_shared(engine, link, 0);
+        send_shared(engine, link, 0);
         return 1;
     }
     size_t offset = (size_t)index * fs_piece_of(wanted), length = fs_length_of_piece(wanted, (uint32_t)index);
@@ -179,6 +179,6 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
     void *source = (char *)request->parts[0].iov_base + offset;
     struct fs_guard_place there = {link->process, link->greeting.calls, link->greeting.gate};
     if (!fs_guarded_write(&there, ++link->push_calls, source, link->push_address + offset, length))
-        tell_shared(engine, link, 1);
+        send_shared(engine, link, 1);
     return 1;
 }

@@ -159,10 +159,10 @@ FS_DOOR int aio_write(struct aiocb *call)
 }
 FS_ALIAS(aio_write) int aio_write64(struct aiocb64 *call);
 
-FS_DOOR int lio_listio(int mode, struct aiocb *const calls[], int count, struct sigevent *told)
+FS_DOOR int lio_listio(int mode, struct aiocb *const calls[], int count, struct sigevent *event)
 {
     for (int i = 0; i < count; i++)
         if (calls[i] != NULL && calls[i]->aio_lio_opcode != LIO_NOP) fs_pass_number(calls[i]->aio_fildes);
-    return fs_next.lio_listio(mode, calls, count, told);
+    return fs_next.lio_listio(mode, calls, count, event);
 }
-FS_ALIAS(lio_listio) int lio_listio64(int mode, struct aiocb64 *const calls[], int count, struct sigevent *told);
+FS_ALIAS(lio_listio) int lio_listio64(int mode, struct aiocb64 *const calls[], int count, struct sigevent *event);

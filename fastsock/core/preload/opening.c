@@ -87,7 +87,7 @@ static void enter(int descriptor, enum fs_role role, const struct sockaddr *give
 /* Behind a call that failed.  1: for want of numbers (EMFILE), and it is worth trying again, for this library had some of the numbers.  Else its share is told, once. */
 static int gave_back(void)
 {
-    static _Atomic int is_told;
+    static _Atomic int is_reported;
     int error = errno, before = error == EMFILE && fs_is_within == 0 && !fs_is_borrowed() ? fs_descriptor_count() : 0;
     if (before > 0) {
         fs_is_within++;
@@ -95,7 +95,7 @@ static int gave_back(void)
         fs_watched_give_back();
         fs_polled_give_back();
         int left = fs_descriptor_count();
-        if (left == before && !atomic_exchange(&is_told, 1)) fs_report_short(left);
+        if (left == before && !atomic_exchange(&is_reported, 1)) fs_report_short(left);
         fs_is_within--;
         before -= left;
     }

@@ -40,7 +40,7 @@ static struct fs_poller common = {.spin = {.success = 1.0f}}; /* what all have l
 struct own {
     struct fs_poller poller;
     int busy;       /* a signal handler that polls meanwhile hears by tokens */
-    int told;       /* by the kernel, of one with memory among several, while there is no loop */
+    int reported;   /* by the kernel, of one with memory among several, while there is no loop */
     uint64_t asked; /* the kernel, by the clock of ticks */
     uint32_t process;
 };
@@ -86,7 +86,7 @@ static struct own *make(void)
 static void begin_anew(struct own *mine)
 {
     fs_seats_end(&mine->poller.seats);
-    mine->told = 0;
+    mine->reported = 0;
     mine->process = fs_generation();
     atomic_store(&loops, 0); /* it has this one thread, and forks are made by one */
 }
@@ -101,7 +101,7 @@ static struct own *take_own(void)
 
 static int may_make_loop(const struct own *mine)
 {
-    return !has_loop(mine) && !mine->poller.seats.never && mine->told >= LOOP_PAYS;
+    return !has_loop(mine) && !mine->poller.seats.never && mine->reported >= LOOP_PAYS;
 }
 
 static int most_loops(void)
@@ -113,7 +113,7 @@ static int most_loops(void)
 
 static void make_loop(struct own *mine)
 {
-    mine->told = 0;
+    mine->reported = 0;
     fs_seats_moved(&mine->poller.seats); /* they are this process's */
     if (atomic_fetch_add(&loops, 1) >= most_loops() || fs_seats_make_loop(&mine->poller.seats) < 0)
         atomic_fetch_sub(&loops, 1);
@@ -329,11 +329,11 @@ static void hear(struct wait *wait, int number)
         if (own == NULL && !fs_is_borrowed()) make();
         return; /* the next wait has it */
     }
-    wait->own->told += !has_loop(wait->own);
+    wait->own->reported += !has_loop(wait->own);
     if (may_make_loop(wait->own)) make_loop(wait->own);
     if (!has_loop(wait->own)) return;
     if (fs_seats_has_bit(seats, number)) {
-        fs_seats_told(seats, number);
+        fs_seats_reported(seats, number);
         return;
     }
     seat(wait, number);
@@ -348,27 +348,27 @@ static int flags_of(const struct wait *wait, int descriptor)
     return flags;
 }
 
-static int keep_what_is_so(struct wait *wait, int told)
+static int keep_what_is_so(struct wait *wait, int reported)
 {
-    for (nfds_t i = 0; i < wait->count && told > 0; i++) {
+    for (nfds_t i = 0; i < wait->count && reported > 0; i++) {
         struct pollfd *one = &wait->list[i];
         if (one->fd < 0 || !(one->revents & READABLE)) continue;
         int stale = fs_polling_is_stale(one->fd, flags_of(wait, one->fd)) == 1;
         hear(wait, one->fd);
         if (!stale) continue;
         one->revents &= (short)~READABLE;
-        if (one->revents == 0) told--;
+        if (one->revents == 0) reported--;
     }
-    return told;
+    return reported;
 }
 
 static int ask_kernel(const struct wait *wait, struct pollfd *list, nfds_t count, uint64_t left, const sigset_t *mask)
 {
     struct timespec limit = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
     const struct timespec *until = left == UINT64_MAX ? NULL : &limit;
-    int told = mask == NULL ? fs_poll_on(list, count, until) : fs_next.ppoll(list, count, until, mask);
+    int reported = mask == NULL ? fs_poll_on(list, count, until) : fs_next.ppoll(list, count, until, mask);
     if (wait->own != NULL) wait->own->asked = fs_ticks();
-    return told < 0 ? -errno : told;
+    return reported < 0 ? -errno : reported;
 }
 
 static int ask(struct wait *wait, uint64_t left, struct fs_loop *asleep, int *rung)
@@ -378,12 +378,12 @@ static int ask(struct wait *wait, uint64_t left, struct fs_loop *asleep, int *ru
     struct pollfd *all = wait->with_bell;
     memcpy(all, wait->list, wait->count * sizeof *all);
     all[wait->count] = (struct pollfd){wait->poller->seats.bell, POLLIN, 0};
-    int told = ask_kernel(wait, all, wait->count + 1, left, wait->mask);
-    *rung = told < 0 || all[wait->count].revents != 0;
+    int reported = ask_kernel(wait, all, wait->count + 1, left, wait->mask);
+    *rung = reported < 0 || all[wait->count].revents != 0;
     fs_seats_awake(&wait->poller->seats, asleep, *rung);
-    if (told < 0) return told;
+    if (reported < 0) return reported;
     for (nfds_t i = 0; i < wait->count; i++) wait->list[i].revents = all[i].revents;
-    return told - *rung;
+    return reported - *rung;
 }
 
 static int has_ring_alone(const struct pollfd *one)
@@ -409,15 +409,15 @@ static int may_skip_kernel(const struct wait *wait)
 }
 
 /* Those whose rings have something, and what the kernel has of all. */
-static int tell(struct wait *wait, int found)
+static int report(struct wait *wait, int found)
 {
-    int told = 0;
+    int reported = 0;
     if (may_skip_kernel(wait))
         for (nfds_t i = 0; i < wait->count; i++) wait->list[i].revents = 0;
-    else told = ask_kernel(wait, wait->list, wait->count, 0, NULL);
-    if (told < 0) return told;
-    told = keep_what_is_so(wait, told);
-    return told + mark(wait, found);
+    else reported = ask_kernel(wait, wait->list, wait->count, 0, NULL);
+    if (reported < 0) return reported;
+    reported = keep_what_is_so(wait, reported);
+    return reported + mark(wait, found);
 }
 
 /* Those that had a bit are to be heard by tokens: they are counted, and asked for one. */
@@ -436,17 +436,17 @@ static int wait_for(struct wait *wait)
         struct fs_loop *asleep = NULL;
         int rung, state = found > 0 ? 0 : look_at_loop(wait, &asleep);
         if (state > 0) found = state;
-        int told = found > 0 ? tell(wait, found) : 0;
-        if (told != 0) return told;
+        int reported = found > 0 ? report(wait, found) : 0;
+        if (reported != 0) return reported;
         if (found > 0) state = -EAGAIN;
         uint64_t left = left_of(wait);
         if (left > BUSY_NS && state == -EBUSY) left = busy++ < MOST_BUSY ? 0 : BUSY_NS;
         if (state == -EAGAIN) left = 0;
-        told = ask(wait, left, asleep, &rung);
-        if (told < 0) return told;
-        int kept = keep_what_is_so(wait, told);
+        reported = ask(wait, left, asleep, &rung);
+        if (reported < 0) return reported;
+        int kept = keep_what_is_so(wait, reported);
         if (kept > 0 || left_of(wait) == 0) return kept;
-        if (told > 0 && ++stale > MOST_STALE) return 0;
+        if (reported > 0 && ++stale > MOST_STALE) return 0;
         found = look_again(wait);
     }
 }

@@ -124,9 +124,9 @@ static int select_concerns(int end, const fd_set *readers)
 }
 
 /* What select() calls readable, writable and exceptional, as the kernel has it. */
-static int told_in_sets(const struct pollfd *list, nfds_t count, fd_set *readers, fd_set *writers, fd_set *others)
+static int reported_in_sets(const struct pollfd *list, nfds_t count, fd_set *readers, fd_set *writers, fd_set *others)
 {
-    int told = 0;
+    int reported = 0;
     for (nfds_t i = 0; i < count; i++)
         if (list[i].revents & POLLNVAL) return -EBADF;
     for (nfds_t i = 0; i < count; i++) {
@@ -137,9 +137,9 @@ static int told_in_sets(const struct pollfd *list, nfds_t count, fd_set *readers
         put_in(readers, number, in);
         put_in(writers, number, out);
         put_in(others, number, other);
-        told += in + out + other;
+        reported += in + out + other;
     }
-    return told;
+    return reported;
 }
 
 static int select_by_poll(int end, fd_set *readers, fd_set *writers, fd_set *others, uint64_t ns, const sigset_t *mask)
@@ -152,10 +152,10 @@ static int select_by_poll(int end, fd_set *readers, fd_set *writers, fd_set *oth
                      (is_in(others, i) ? POLLPRI : 0);
         if (events != 0) list[count++] = (struct pollfd){i, (short)events, 0};
     }
-    int told = fs_polled_wait(list, count, ns, mask);
-    if (told >= 0) told = told_in_sets(list, count, readers, writers, others);
+    int reported = fs_polled_wait(list, count, ns, mask);
+    if (reported >= 0) reported = reported_in_sets(list, count, readers, writers, others);
     if (list != few) free(list);
-    return told;
+    return reported;
 }
 
 FS_DOOR int select(int given, fd_set *readers, fd_set *writers, fd_set *others, struct timeval *limit)
@@ -166,12 +166,12 @@ FS_DOOR int select(int given, fd_set *readers, fd_set *writers, fd_set *others, 
         return fs_next.select(given, readers, writers, others, limit);
     uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_usec * 1000u;
     uint64_t begun = fs_now_ns();
-    int told = select_by_poll(end, readers, writers, others, ns, NULL);
+    int reported = select_by_poll(end, readers, writers, others, ns, NULL);
     if (limit != NULL) { /* as Linux does: what is left of it */
         uint64_t spent = fs_now_ns() - begun, left = spent < ns ? ns - spent : 0;
         *limit = (struct timeval){(time_t)(left / 1000000000u), (suseconds_t)(left % 1000000000u / 1000u)};
     }
-    return answer(told, before);
+    return answer(reported, before);
 }
 
 FS_DOOR int pselect(int given, fd_set *readers, fd_set *writers, fd_set *others, const struct timespec *limit,

@@ -19,7 +19,7 @@
 #include "switch/closed.h"
 #include "switch/descriptor.h"
 #include "switch/table.h"
-#include "telling.h"
+#include "describing.h"
 
 enum {
     ROOM = 32 << 10,
@@ -60,9 +60,9 @@ static void begin_line(struct fs_line *line)
 
 static void put_row(struct fs_line *line, const struct fs_closed *seen)
 {
-    const char *role = fs_told_role(seen);
+    const char *role = fs_describe_role(seen);
     begin_line(line);
-    fs_line_put(line, fs_told_path(seen));
+    fs_line_put(line, fs_describe_path(seen));
     fs_line_put(line, "  ");
     fs_line_put(line, role);
     for (size_t width = strlen(role); width < 8; width++) fs_line_put(line, " ");
@@ -84,11 +84,11 @@ static void put_json_row(struct fs_line *line, const struct fs_closed *seen)
     fs_line_put(line, "{\"pid\": ");
     fs_line_number(line, (uint64_t)getpid());
     fs_line_put(line, ", \"role\": ");
-    fs_line_quoted(line, fs_told_role(seen));
+    fs_line_quoted(line, fs_describe_role(seen));
     fs_line_put(line, ", \"transport\": ");
-    fs_line_quoted(line, fs_told_path(seen));
+    fs_line_quoted(line, fs_describe_path(seen));
     fs_line_put(line, ", \"reason\": ");
-    fs_line_quoted(line, fs_told_reason(seen));
+    fs_line_quoted(line, fs_describe_reason(seen));
     fs_line_put(line, ", \"detail\": \"");
     line->escapes = 1;
     fs_line_detail(line, seen);
@@ -102,7 +102,7 @@ static void put_json_row(struct fs_line *line, const struct fs_closed *seen)
     fs_line_put(line, ", \"bytes_received\": ");
     fs_line_number(line, seen->carriers.tcp_in + seen->carriers.ring_in);
     fs_line_put(line, ", \"bytes_direct\": ");
-    if (strcmp(fs_told_path(seen), "shm") == 0) fs_line_number(line, seen->carriers.direct);
+    if (strcmp(fs_describe_path(seen), "shm") == 0) fs_line_number(line, seen->carriers.direct);
     else fs_line_put(line, "null");
     fs_line_put(line, "}");
 }
@@ -164,12 +164,12 @@ static void write_all(struct fs_line *line, int file, struct fs_closed *closed, 
         fs_closed_look(connection, i, &open);
         add(&all, &open);
         (is_text ? put_row : put_json_row)(line, &open);
-        if (is_text) fs_tell(line);
+        if (is_text) fs_line_print(line);
         else fs_write_line(file, line);
     }
     for (size_t i = 0; i < count; i++) {
         (is_text ? put_row : put_json_row)(line, &closed[i]);
-        if (is_text) fs_tell(line);
+        if (is_text) fs_line_print(line);
         else fs_write_line(file, line);
     }
     if (!is_text) {
@@ -177,11 +177,11 @@ static void write_all(struct fs_line *line, int file, struct fs_closed *closed, 
         fs_write_line(file, line);
     } else if (all.shm + all.tcp > 0) {
         put_totals(line, &all);
-        fs_tell(line);
+        fs_line_print(line);
     } else if (is_launched()) {
         begin_line(line);
         fs_line_put(line, "no TCP connection was made or accepted");
-        fs_tell(line);
+        fs_line_print(line);
     }
 }
 
@@ -191,7 +191,7 @@ static void report(void)
 {
     static _Atomic int is_written;
     const char *target = fs_report_target;
-    if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside) || atomic_load(&fs_python_tells)) return;
+    if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside) || atomic_load(&fs_python_reports)) return;
     if (atomic_exchange(&is_written, 1)) return;
     int to_error = strcmp(target, "-") == 0;
     int file = to_error ? -1 : open_report(target);
@@ -230,7 +230,7 @@ __attribute__((constructor)) static void begin(void)
 static void begin_trace(struct fs_line *line, const struct fs_closed *seen)
 {
     begin_line(line);
-    fs_line_put(line, fs_told_role(seen));
+    fs_line_put(line, fs_describe_role(seen));
     fs_line_put(line, " ");
     fs_line_tuple(line, &seen->other);
 }
@@ -247,11 +247,11 @@ void fs_report_entered(int descriptor, const struct sockaddr *given)
         memcpy(&seen.other, given, given->sa_family == AF_INET ? sizeof seen.other.four : sizeof seen.other.six);
     begin_trace(&line, &seen);
     fs_line_put(&line, " stays on tcp");
-    if (strncmp(fs_told_reason(&seen), "excluded", 8) == 0) {
+    if (strncmp(fs_describe_reason(&seen), "excluded", 8) == 0) {
         fs_line_put(&line, ": ");
         fs_line_reason(&line, &seen, ": ", "");
     } else fs_line_put(&line, " so far");
-    fs_tell(&line);
+    fs_line_print(&line);
 }
 
 void fs_report_leaves(int descriptor)
@@ -268,10 +268,10 @@ void fs_report_leaves(int descriptor)
     struct fs_line line = {.bytes = room, .room = sizeof room};
     begin_trace(&line, &seen);
     fs_line_put(&line, " ends on ");
-    fs_line_put(&line, fs_told_path(&seen));
+    fs_line_put(&line, fs_describe_path(&seen));
     fs_line_put(&line, ": ");
     fs_line_reason(&line, &seen, " (", ")");
-    fs_tell(&line);
+    fs_line_print(&line);
 }
 
 void fs_report_short(int count)
@@ -286,5 +286,5 @@ void fs_report_short(int count)
     fs_line_put(&line, "), and ");
     fs_line_number(&line, (uint64_t)count);
     fs_line_put(&line, " of them are fastsock's");
-    fs_tell(&line);
+    fs_line_print(&line);
 }

@@ -5,7 +5,7 @@
 
 #define FOR_PYTHON __attribute__((visibility("default")))
 
-_Atomic int fs_python_tells;
+_Atomic int fs_python_reports;
 _Thread_local int fs_passing = -1;
 static _Atomic uint32_t entered;
 
@@ -26,5 +26,5 @@ FOR_PYTHON int fs_beside_pass(int descriptor)
     return before;
 }
 
-FOR_PYTHON void fs_beside_tells(int python) { atomic_store(&fs_python_tells, python); }
+FOR_PYTHON void fs_beside_reports(int python) { atomic_store(&fs_python_reports, python); }
 FOR_PYTHON uint32_t fs_beside_entered(void) { return atomic_load(&entered); }

@@ -6,7 +6,7 @@
 
 #include "switch/table.h"
 
-extern _Atomic int fs_python_tells; /* of all connections: this library does not */
+extern _Atomic int fs_python_reports; /* of all connections: this library does not */
 
 /* Of this thread: the class makes a call of the kernel on that number.  -1: it does not. */
 extern _Thread_local int fs_passing __attribute__((tls_model("initial-exec")));

@@ -261,7 +261,7 @@ static void note(struct fs_watch *watch, int descriptor, const struct epoll_even
     take_seat(watch, descriptor, one);
 }
 
-static void be_told(struct fs_watch *watch, int operation, int descriptor, const struct epoll_event *event)
+static void note_change(struct fs_watch *watch, int operation, int descriptor, const struct epoll_event *event)
 {
     if (watch != NULL && operation == EPOLL_CTL_DEL) unregister(watch, descriptor);
     else if (watch != NULL) note(watch, descriptor, event);
@@ -273,7 +273,7 @@ int fs_watch_control(int epoll, int operation, int descriptor, struct epoll_even
 {
     struct fs_watch *watch = fs_watch_hold(epoll);
     int result = fs_next.epoll_ctl(epoll, operation, descriptor, event), error = errno;
-    if (result == 0) be_told(watch, operation, descriptor, event); /* which can be read: the kernel has */
+    if (result == 0) note_change(watch, operation, descriptor, event); /* which can be read: the kernel has */
     if (watch != NULL) fs_watch_release(watch);
     if (result == 0) fs_watch_be_exact(descriptor); /* an object in an object */
     errno = error;

@@ -38,7 +38,7 @@ struct ready {
 
 /* ---- what is told ---- */
 
-static void tell(struct wait *wait, const struct fs_registered *one, uint32_t events)
+static void report(struct wait *wait, const struct fs_registered *one, uint32_t events)
 {
     wait->events[wait->count++] = (struct epoll_event){.events = events, .data.u64 = one->word};
 }
@@ -58,13 +58,13 @@ static uint32_t events_of(const struct fs_registered *one, int number)
     return fs_registered_by_edges(one) && room != 0 && has_room(number) ? events | room : events;
 }
 
-static void tell_edge(struct fs_watch *watch, int number)
+static void report_edge(struct fs_watch *watch, int number)
 {
-    fs_poller_tell_edge(&watch->poller, number, atomic_load(&watch->poller.seats.asking) > 0);
+    fs_poller_report_edge(&watch->poller, number, atomic_load(&watch->poller.seats.asking) > 0);
 }
 
 /* One that is told once only the kernel tells: it must not tell it again. */
-static void tell_readable(struct wait *wait, const struct ready *ready)
+static void report_readable(struct wait *wait, const struct ready *ready)
 {
     int first = ready->count > 0 ? (int)(wait->watch->poller.turn % (uint64_t)ready->count) : 0;
     for (int i = 0; i < ready->count && wait->count < wait->most; i++) {
@@ -74,8 +74,8 @@ static void tell_readable(struct wait *wait, const struct ready *ready)
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & EPOLLONESHOT) continue;
         while (known < wait->count && wait->events[known].data.u64 != one->word) known++;
         if (known < wait->count) wait->events[known].events |= events_of(one, number); /* told as writable */
-        else tell(wait, one, events_of(one, number));
-        if (fs_registered_by_edges(one)) tell_edge(wait->watch, number);
+        else report(wait, one, events_of(one, number));
+        if (fs_registered_by_edges(one)) report_edge(wait->watch, number);
     }
 }
 
@@ -92,9 +92,9 @@ static int is_left_over(struct fs_watch *watch, const struct fs_registered *one,
     int stale = by_edges ? fs_poller_is_edge_stale(&watch->poller, number)
                          : fs_polling_is_stale(number, fs_seats_flags(&watch->poller.seats, number));
     if (stale == 0 && !by_edges) fs_poller_note(&watch->poller, number);
-    if (fs_seats_told(&watch->poller.seats, number)) {
+    if (fs_seats_reported(&watch->poller.seats, number)) {
         fs_watch_make_loop(watch);
-        fs_seats_told(&watch->poller.seats, number);
+        fs_seats_reported(&watch->poller.seats, number);
     }
     return stale == 1;
 }
@@ -107,7 +107,7 @@ static int is_so(struct wait *wait, struct epoll_event *event)
     const struct fs_registered *one = fs_watch_registration(wait->watch, number);
     if (one == NULL) return 1;
     if (!is_left_over(wait->watch, one, number)) {
-        if (fs_registered_by_edges(one)) tell_edge(wait->watch, number);
+        if (fs_registered_by_edges(one)) report_edge(wait->watch, number);
         return 1;
     }
     event->events &= ~(uint32_t)FS_READABLE_EVENTS;
@@ -116,10 +116,10 @@ static int is_so(struct wait *wait, struct epoll_event *event)
 }
 
 /* What the kernel has told behind those that are there already. */
-static int keep_what_is_so(struct wait *wait, int told)
+static int keep_what_is_so(struct wait *wait, int reported)
 {
     int before = wait->count, kept = 0;
-    for (int i = before; i < before + told; i++) {
+    for (int i = before; i < before + reported; i++) {
         struct epoll_event event = wait->events[i];
         if (!is_so(wait, &event)) continue;
         int same = 0;
@@ -158,20 +158,20 @@ static int ask(struct wait *wait, uint64_t left, struct fs_loop *asleep, int *ru
     struct fs_watch *watch = wait->watch;
     fs_seats_ask(&watch->poller.seats, 1);
     fs_watch_release(watch);
-    int told = ask_kernel(wait, left), error = errno;
+    int reported = ask_kernel(wait, left), error = errno;
     fs_watch_take(watch);
     fs_seats_ask(&watch->poller.seats, -1);
-    *rung = told < 0;
+    *rung = reported < 0;
     uint64_t bell = fs_watch_bell_word(watch);
-    for (int i = 0; i < told && watch->poller.seats.bell > 0; i++) {
+    for (int i = 0; i < reported && watch->poller.seats.bell > 0; i++) {
         struct epoll_event *one = &wait->events[wait->count + i];
         if (one->data.u64 != bell) continue;
-        *one = wait->events[wait->count + --told];
+        *one = wait->events[wait->count + --reported];
         *rung = 1;
         break;
     }
     fs_seats_awake(&watch->poller.seats, asleep, *rung);
-    return told < 0 ? -error : told;
+    return reported < 0 ? -error : reported;
 }
 
 /* ---- waiting ---- */
@@ -198,8 +198,8 @@ static void hear_kernel(struct wait *wait)
 {
     int rung;
     if (wait->has_asked || wait->count >= wait->most) return;
-    int told = ask(wait, 0, NULL, &rung);
-    if (told > 0) keep_what_is_so(wait, told);
+    int reported = ask(wait, 0, NULL, &rung);
+    if (reported > 0) keep_what_is_so(wait, reported);
     wait->has_asked = 1;
 }
 
@@ -207,7 +207,7 @@ static void hear_bits(struct wait *wait)
 {
     struct ready ready;
     ready.count = fs_seats_look(&wait->watch->poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE);
-    if (ready.count > 0) tell_readable(wait, &ready);
+    if (ready.count > 0) report_readable(wait, &ready);
 }
 
 /* The program has room for some only.  So each kind comes first at times, as the kernel tells all in turn. */
@@ -267,13 +267,13 @@ static int before_sleep(struct wait *wait, struct ready *ready, struct fs_loop *
 }
 
 /* What the kernel tells and is so, or the loop.  0, or -errno. */
-static int told(struct wait *wait)
+static int reported(struct wait *wait)
 {
     for (int stale = 0, busy = 0;;) {
         struct ready ready;
         struct fs_loop *asleep;
         int rung, state = before_sleep(wait, &ready, &asleep);
-        tell_readable(wait, &ready);
+        report_readable(wait, &ready);
         if (wait->count > 0) {
             hear_of_room(wait);
             fs_seats_awake(&wait->watch->poller.seats, asleep, 0);
@@ -304,10 +304,10 @@ static int wait_in(struct wait *wait)
     hear_rest(wait);
     if (watch->poller.count > 0) {
         look(wait, &ready);
-        tell_readable(wait, &ready);
+        report_readable(wait, &ready);
         if (wait->count > 0) hear_of_room(wait);
     }
-    return wait->count > 0 ? 0 : told(wait);
+    return wait->count > 0 ? 0 : reported(wait);
 }
 
 /* -ENOENT: the kernel alone knows. */

@@ -26,7 +26,7 @@ static int move(struct loan *loan, uint64_t serial, enum fs_loan from, enum fs_l
     return atomic_compare_exchange_strong(&loan->word, &expected, word_of(serial, to));
 }
 
-static void tell(struct fs_ledger *ledger)
+static void wake(struct fs_ledger *ledger)
 {
     atomic_fetch_add(&ledger->news, 1);
     if (atomic_load(&ledger->sleepers) != 0) fs_futex_wake_all(&ledger->news);
@@ -71,7 +71,7 @@ int fs_ledger_take(struct fs_ledger *ledger, uint32_t slot, uint64_t serial)
 int fs_ledger_return(struct fs_ledger *ledger, uint32_t slot, uint64_t serial, int spent)
 {
     if (!move(&ledger->loans[slot], serial, FS_LOAN_TAKEN, spent ? FS_LOAN_SPENT : FS_LOAN_RETURNED)) return 0;
-    tell(ledger);
+    wake(ledger);
     return 1;
 }
 
@@ -84,6 +84,6 @@ uint32_t fs_ledger_decline(struct fs_ledger *ledger, uint32_t connection)
         if (atomic_load(&loan->connection) == connection && (word & STATE) == FS_LOAN_SENT)
             declined += (uint32_t)move(loan, word >> STATE_BITS, FS_LOAN_SENT, FS_LOAN_RETURNED);
     }
-    if (declined) tell(ledger);
+    if (declined) wake(ledger);
     return declined;
 }

@@ -464,7 +464,7 @@ void fs_agent_lend(struct fs_span *span, struct fs_end *end)
     end->assistant = (struct fs_assistant){assist, look, rely, rely_no_more, drop, fs_span_hold(span)};
 }
 
-static int is_told(const struct fs_span *span)
+static int is_delivered(const struct fs_span *span)
 {
     return span->lost != 0 || span->said_reset ||
            (span->said_shut && span->carrier->calls->done(span->carrier) >= span->shut_ticket);
@@ -477,7 +477,7 @@ static unsigned begin_to_leave(void)
     for (struct served *served = agent.first; served != NULL; served = served->next) {
         if (served->over || served->span->doorbell < 0) continue;
         served->span->leaving = 1;
-        left += !is_told(served->span);
+        left += !is_delivered(served->span);
     }
     pthread_mutex_unlock(&agent.lock);
     return left;

@@ -29,7 +29,7 @@ struct fs_carrier_calls {
     /* Posts a frame and its `length` bytes, which are copied.  A ticket > 0, or -errno.  `tell`: there is news when it is
      * done.  Else the next ticket that is told of tells of this one too. */
     int64_t (*post)(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length,
-                    int tell);
+                    int signaled);
     /* Writes bytes of this end's ring into the other end's window, then posts the frame.  They must stay as they are
      * until the ticket is done: of that there is news.  NULL: it cannot. */
     int64_t (*write)(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data, size_t length,

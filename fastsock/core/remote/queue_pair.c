@@ -90,7 +90,8 @@ static int64_t post_requests(struct queue_pair *pair, struct ibv_send_wr *first,
     return error == 0 ? (int64_t)pair->posted : fail(pair, error);
 }
 
-static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length, int tell)
+static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length,
+                    int signaled)
 {
     struct queue_pair *pair = of(carrier);
     if (pair->error != 0) return -pair->error;
@@ -98,7 +99,7 @@ static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, co
                             pair->buffers_region->lkey};
     struct ibv_send_wr request = {.sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND};
     if (piece.length <= pair->most_inline) request.send_flags = IBV_SEND_INLINE;
-    return post_requests(pair, &request, &request, tell);
+    return post_requests(pair, &request, &request, signaled);
 }
 
 static int64_t write_then_post(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data,
@@ -107,13 +108,13 @@ static int64_t write_then_post(struct fs_carrier *carrier, const struct fs_frame
     struct queue_pair *pair = of(carrier);
     if (pair->error != 0) return -pair->error;
     struct ibv_sge bytes = {(uintptr_t)data, (uint32_t)length, pair->out_region->lkey};
-    struct ibv_sge told = {(uintptr_t)fill(pair, frame, NULL, 0), FS_FRAME_BYTES, pair->buffers_region->lkey};
-    struct ibv_send_wr telling = {.sg_list = &told, .num_sge = 1, .opcode = IBV_WR_SEND};
-    struct ibv_send_wr writing = {.next = &telling, .sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
-    if (FS_FRAME_BYTES <= pair->most_inline) telling.send_flags = IBV_SEND_INLINE;
+    struct ibv_sge piece = {(uintptr_t)fill(pair, frame, NULL, 0), FS_FRAME_BYTES, pair->buffers_region->lkey};
+    struct ibv_send_wr request = {.sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND};
+    struct ibv_send_wr writing = {.next = &request, .sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+    if (FS_FRAME_BYTES <= pair->most_inline) request.send_flags = IBV_SEND_INLINE;
     writing.wr.rdma.remote_addr = pair->other.address + window_offset;
     writing.wr.rdma.rkey = pair->other.key;
-    return post_requests(pair, &writing, &telling, 1);
+    return post_requests(pair, &writing, &request, 1);
 }
 
 static int64_t offer(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data)

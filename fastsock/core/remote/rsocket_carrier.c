@@ -58,7 +58,7 @@ static struct rsocket_carrier *of(const struct fs_carrier *carrier)
 
 static int is_greeted(const struct rsocket_carrier *end) { return atomic_load(end->greeting.greeted) == FS_GREETED; }
 
-static void tell_greeted(struct rsocket_carrier *end, uint32_t how)
+static void end_greeting(struct rsocket_carrier *end, uint32_t how)
 {
     uint32_t not_yet = 0;
     if (!atomic_compare_exchange_strong(end->greeting.greeted, &not_yet, how)) return;
@@ -69,7 +69,7 @@ static void tell_greeted(struct rsocket_carrier *end, uint32_t how)
 static int fail(struct rsocket_carrier *end, int error)
 {
     if (end->error == 0) end->error = error;
-    tell_greeted(end, (uint32_t)end->error);
+    end_greeting(end, (uint32_t)end->error);
     return -end->error;
 }
 
@@ -121,13 +121,14 @@ static unsigned room(const struct fs_carrier *carrier)
     return frames < FS_FRAMES / 2 ? frames : FS_FRAMES / 2 - 1; /* less than all: something waits */
 }
 
-static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length, int tell)
+static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length,
+                    int signaled)
 {
     struct rsocket_carrier *end = of(carrier);
     unsigned char head[FS_FRAME_BYTES];
     if (end->error != 0) return -end->error;
     fs_frame_put(head, frame);
-    put_head(end, tell ? FRAME_TO_ANSWER : FRAME);
+    put_head(end, signaled ? FRAME_TO_ANSWER : FRAME);
     put(end, head, sizeof head);
     put(end, data, length);
     if (end->posted - end->given >= SENT_FROM) give(end);
@@ -178,7 +179,7 @@ static int heed_word(struct rsocket_carrier *end, const struct word *word)
         if (memcmp(greeting->from.address, word->source, sizeof word->source) != 0) return fail(end, EPROTO);
         put_word(end, WELCOME);
     }
-    tell_greeted(end, FS_GREETED);
+    end_greeting(end, FS_GREETED);
     return 0;
 }
 

@@ -58,10 +58,10 @@ struct fs_span {
     uint64_t frames, heard_there;
     uint64_t posted;  /* bytes of the ring that were posted and not consumed */
     uint64_t arrived; /* position behind what arrived and was placed */
-    uint64_t heard, told_heard, told_read;
+    uint64_t heard, announced_heard, announced_read;
     int64_t taking; /* ticket of what the first arrival offers: its bytes come now, or lie in the ring; or 0 */
-    uint64_t taken, told_taken; /* position behind what this end's device has read there */
-    uint64_t taken_there;       /* the same of the other end's, here */
+    uint64_t taken, announced_taken; /* position behind what this end's device has read there */
+    uint64_t taken_there;            /* the same of the other end's, here */
     int said_hello, said_accepted, said_withdraw, said_withdrawn, said_shut, said_reset, said_resume;
     int64_t shut_ticket;
     int heard_hello, heard_shut, heard_reset, heard_resume;
@@ -78,7 +78,7 @@ struct fs_span {
     unsigned first_pending, pending_count;
     struct { /* what the doorbell itself carried: it is nowhere else */
         int64_t ticket;
-        uint32_t length, told;
+        uint32_t length, delivered;
         unsigned char bytes[FS_FRAME_PAYLOAD];
     } kept;
     struct fs_arrival waiting[2 * FS_FRAMES]; /* arrived and not placed yet; also those of a carrier before */

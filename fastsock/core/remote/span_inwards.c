@@ -83,7 +83,7 @@ static int is_sound(const struct fs_span *span, const struct fs_arrival *arrival
     const uint64_t size = span->end->out.large, offset = (size / FS_GROWTH + frame->position) & (size - 1);
     if (!fs_span_is_open(span) || span->heard_shut || frame->length == 0 || frame->position != span->arrived) return 0;
     if (in_ring && frame->length > size - offset) return 0;
-    return frame->length <= size - (span->arrived - span->told_read);
+    return frame->length <= size - (span->arrived - span->announced_read);
 }
 
 /* 1: done with it. */
@@ -146,7 +146,7 @@ static void hear(struct fs_span *span, uint32_t slot)
 static int is_heard_out_of_turn(const struct fs_span *span, const struct fs_frame *frame)
 {
     const int says_counts = frame->kind == FS_FRAME_CREDIT || frame->kind == FS_FRAME_TAKEN;
-    const int had_credit = span->heard - span->told_heard < FS_FRAMES;
+    const int had_credit = span->heard - span->announced_heard < FS_FRAMES;
     return says_counts && frame->length == 0 && span->waiting_count > 0 && had_credit;
 }
 

@@ -51,11 +51,11 @@ int fs_span_note_counts(struct fs_span *span, const struct fs_frame *frame)
 
 static struct fs_frame frame_of(struct fs_span *span, uint32_t kind, size_t length)
 {
-    span->told_read = fs_span_read_here(span);
-    span->told_heard = span->heard;
+    span->announced_read = fs_span_read_here(span);
+    span->announced_heard = span->heard;
     span->frames++;
     fs_count(&span->counts.frames_sent, 1);
-    return (struct fs_frame){kind, (uint32_t)length, span->sent, span->told_read, span->told_heard};
+    return (struct fs_frame){kind, (uint32_t)length, span->sent, span->announced_read, span->announced_heard};
 }
 
 int64_t fs_span_note_post(struct fs_span *span, int64_t ticket)
@@ -68,8 +68,8 @@ int64_t fs_span_note_post(struct fs_span *span, int64_t ticket)
 int64_t fs_span_say(struct fs_span *span, uint32_t kind, const void *data, size_t length)
 {
     struct fs_frame frame = frame_of(span, kind, length);
-    const int tell = kind != FS_FRAME_DATA || fs_span_keeps(span);
-    return fs_span_note_post(span, span->carrier->calls->post(span->carrier, &frame, data, length, tell));
+    const int signaled = kind != FS_FRAME_DATA || fs_span_keeps(span);
+    return fs_span_note_post(span, span->carrier->calls->post(span->carrier, &frame, data, length, signaled));
 }
 
 /* The last `length` bytes that were sent.  `offered`: they stay until the other end has taken them. */
@@ -170,9 +170,9 @@ static void send_rest(struct fs_span *span, short *wants)
 /* Again, by the next carrier: what of it had not arrived. */
 static void send_kept(struct fs_span *span)
 {
-    const uint32_t length = span->kept.length - span->kept.told;
+    const uint32_t length = span->kept.length - span->kept.delivered;
     span->kept.length = 0;
-    fs_span_say(span, FS_FRAME_DATA, span->kept.bytes + span->kept.told, length);
+    fs_span_say(span, FS_FRAME_DATA, span->kept.bytes + span->kept.delivered, length);
     span->sent += length;
 }
 
@@ -245,21 +245,21 @@ static int may_send_data(const struct fs_span *span)
     return span->doorbell >= 0 && (span->connecting ? span->said_hello : span->said_accepted);
 }
 
-static void tell_taken(struct fs_span *span)
+static void announce_taken(struct fs_span *span)
 {
-    if (span->taken == span->told_taken || span->said_reset || frames_allowed(span, 0) == 0) return;
+    if (span->taken == span->announced_taken || span->said_reset || frames_allowed(span, 0) == 0) return;
     struct fs_frame frame = frame_of(span, FS_FRAME_TAKEN, 0);
-    frame.position = span->told_taken = span->taken;
+    frame.position = span->announced_taken = span->taken;
     fs_span_note_post(span, span->carrier->calls->post(span->carrier, &frame, NULL, 0, 0));
 }
 
 static void give_credit(struct fs_span *span)
 {
     uint64_t size = span->end->out.large, here = fs_span_read_here(span),
-             left = size - (span->arrived - span->told_read);
-    if (!may_send_data(span) || span->said_reset || span->heard_shut) here = span->told_read;
-    int much = here - span->told_read >= size / 4 || span->heard - span->told_heard >= FS_FRAMES / 4;
-    int urgent = here > span->told_read && left < size / 4;
+             left = size - (span->arrived - span->announced_read);
+    if (!may_send_data(span) || span->said_reset || span->heard_shut) here = span->announced_read;
+    int much = here - span->announced_read >= size / 4 || span->heard - span->announced_heard >= FS_FRAMES / 4;
+    int urgent = here > span->announced_read && left < size / 4;
     if ((much || urgent) && frames_allowed(span, 0) > 0) fs_span_say(span, FS_FRAME_CREDIT, NULL, 0);
 }
 
@@ -268,16 +268,16 @@ static void await_reader(struct fs_span *span, short *wants)
 {
     uint64_t size = span->end->out.large;
     span->wants_room = span->looks_seldom = 0;
-    if (span->arrived - span->told_read < size || span->heard_shut) return;
-    if (fs_span_read_here(span) == span->told_read && fs_lock(span->end->exclusion.sender, 0) == 0) {
+    if (span->arrived - span->announced_read < size || span->heard_shut) return;
+    if (fs_span_read_here(span) == span->announced_read && fs_lock(span->end->exclusion.sender, 0) == 0) {
         fs_doorbell_stuff(span->end, span->doorbell);
         fs_unlock(span->end->exclusion.sender);
     }
     give_credit(span);
-    if (span->arrived - span->told_read < size) return;
+    if (span->arrived - span->announced_read < size) return;
     /* A program that shut its reading half may still read what is there, and the doorbell cannot tell of that. */
     struct pollfd room = {span->doorbell, POLLOUT, 0};
-    span->looks_seldom = poll(&room, 1, 0) > 0 && fs_span_read_here(span) == span->told_read;
+    span->looks_seldom = poll(&room, 1, 0) > 0 && fs_span_read_here(span) == span->announced_read;
     if (span->looks_seldom) return;
     span->wants_room = 1;
     *wants |= POLLOUT;
@@ -310,8 +310,8 @@ void fs_span_send_again_from(struct fs_span *span, uint64_t arrived_there)
     span->heard_resume = 1;
     span->sent = arrived_there;
     if (kept > 0) {
-        span->kept.told = (uint32_t)(arrived_there - before);
-        if (span->kept.told == kept) span->kept.length = 0;
+        span->kept.delivered = (uint32_t)(arrived_there - before);
+        if (span->kept.delivered == kept) span->kept.length = 0;
     } else if (arrived_there > before) {
         fs_end_consume(span->end, span->doorbell, (size_t)(arrived_there - before));
     }
@@ -323,7 +323,7 @@ void fs_span_turn_outwards(struct fs_span *span, short *wants)
 {
     say_what_is_due(span);
     if (left_with_bytes_unread(span)) fs_span_break_off(span);
-    tell_taken(span);
+    announce_taken(span);
     if (!may_send_data(span)) return;
     send_what_fits(span, wants);
     give_credit(span);

@@ -23,7 +23,7 @@ static void drop_what_was_not_taken(struct fs_span *span)
         else span->waiting_count = i;
     }
     span->taking = 0;
-    span->told_taken = span->taken; /* what has arrived is told by the next carrier's first frame */
+    span->announced_taken = span->taken; /* what has arrived is told by the next carrier's first frame */
 }
 
 /* The bytes of what waits are the carrier's.  What the device wrote lies in the ring. */
@@ -62,7 +62,7 @@ int fs_span_leave_carrier(struct fs_span *span, uint64_t patience_ns)
 void fs_span_resume(struct fs_span *span, struct fs_carrier *next)
 {
     span->carrier = next;
-    span->frames = span->heard_there = span->heard = span->told_heard = 0;
+    span->frames = span->heard_there = span->heard = span->announced_heard = 0;
     span->lost = span->disconnected = span->said_shut = 0;
     atomic_store(&span->resumed, 1);
 }

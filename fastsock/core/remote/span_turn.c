@@ -49,7 +49,7 @@ static int left_in_order(const struct fs_span *span)
 }
 
 /* The other end may not know it, because the device broke before the last acknowledgement.  Then it looks here. */
-static void tell_the_end_beside(struct fs_span *span, int tcp)
+static void send_the_end_beside(struct fs_span *span, int tcp)
 {
     const uint64_t read = fs_span_read_here(span);
     const struct fs_frame frames[2] = {{FS_FRAME_RESUME, 0, fs_span_arrived_in_all(span), read, 0},
@@ -62,9 +62,9 @@ static void tell_the_end_beside(struct fs_span *span, int tcp)
 void fs_span_finish(struct fs_span *span)
 {
     uint32_t state = atomic_load(&span->state);
-    const int was_told = fs_span_is_orderly(span), orderly = was_told || left_in_order(span);
+    const int was_sent = fs_span_is_orderly(span), orderly = was_sent || left_in_order(span);
     int tcp = atomic_exchange(&span->tcp, -1);
-    if (was_told && fs_span_keeps(span)) tell_the_end_beside(span, tcp);
+    if (was_sent && fs_span_keeps(span)) send_the_end_beside(span, tcp);
     fs_span_close(&tcp);
     if (state == FS_SPAN_WAITING) fs_span_become(span, FS_SPAN_BROKEN);
     /* a claim may come now: it finds the state changed, or its program finds the reset */

@@ -69,11 +69,12 @@ static unsigned room(const struct fs_carrier *carrier)
     return (unsigned)((OUT_BYTES - (tcp->posted - tcp->given)) / FS_FRAME_ROOM);
 }
 
-static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length, int tell)
+static int64_t post(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length,
+                    int signaled)
 {
     struct tcp_carrier *tcp = of(carrier);
     unsigned char head[FS_FRAME_BYTES];
-    (void)tell; /* nothing of the caller's is under way */
+    (void)signaled; /* nothing of the caller's is under way */
     if (tcp->error != 0) return -tcp->error;
     fs_frame_put(head, frame);
     put(tcp, head, sizeof head);

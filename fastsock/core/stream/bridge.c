@@ -287,22 +287,22 @@ static void close_all_but(const int kept[3])
     syscall(SYS_close_range, first, ~0u, 0);
 }
 
-static void tell(int telling, int result)
+static void send_result(int result_out, int result)
 {
-    if (write(telling, &result, sizeof result) < 0) return; /* who asked is gone */
-    close(telling);
+    if (write(result_out, &result, sizeof result) < 0) return; /* who asked is gone */
+    close(result_out);
 }
 
-static _Noreturn void be_bridge(struct fs_end *end, int doorbell, int inner, int telling)
+static _Noreturn void be_bridge(struct fs_end *end, int doorbell, int inner, int result_out)
 {
     int error;
     pthread_t thread;
     fs_ends_leave(end);
     setsid();
-    close_all_but((const int[]){doorbell, inner, telling});
+    close_all_but((const int[]){doorbell, inner, result_out});
     struct bridge *bridge = prepare(end, doorbell, inner, &thread, &error);
     if (bridge != NULL) preload(bridge);
-    tell(telling, error);
+    send_result(result_out, error);
     if (bridge != NULL) {
         open_gate(bridge);
         pump_inwards(bridge);
@@ -324,23 +324,23 @@ static int hear(int hearing)
 
 int fs_bridge_fork(struct fs_end *end, int doorbell, int inner)
 {
-    int told[2];
-    if (pipe2(told, O_CLOEXEC) != 0) return -errno;
+    int result_pipe[2];
+    if (pipe2(result_pipe, O_CLOEXEC) != 0) return -errno;
     pid_t child = fork();
     int error = child < 0 ? -errno : 0;
     if (child == 0) { /* twice, so that nobody has to wait for it */
         pid_t second = fork();
-        if (second == 0) be_bridge(end, doorbell, inner, told[1]);
+        if (second == 0) be_bridge(end, doorbell, inner, result_pipe[1]);
         if (second < 0) {
-            tell(told[1], -errno);
+            send_result(result_pipe[1], -errno);
             fs_ends_leave(NULL); /* each was counted for it */
         }
         fs_ends_leave(NULL);
         _exit(0);
     }
-    close(told[1]);
-    if (error == 0) error = hear(told[0]);
-    close(told[0]);
+    close(result_pipe[1]);
+    if (error == 0) error = hear(result_pipe[0]);
+    close(result_pipe[0]);
     while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
     if (error != 0) return error;
     fs_end_is_last(end); /* the bridge is */

@@ -24,7 +24,7 @@ void fs_cma_note_put(struct fs_end *end, size_t length, uint64_t ticks)
     uint64_t *put = &end->costs.put;
     if (has_moved(end, end->costs.cpu_out)) *put = 0;
     note(put, length, ticks);
-    fs_cost_tell(&end->out.shared->costs[0].put, *put);
+    fs_cost_publish(&end->out.shared->costs[0].put, *put);
 }
 
 static uint64_t received(const struct fs_end *end)

@@ -136,7 +136,7 @@ static int must_show_reading(const struct fs_end *end)
            atomic_load(&end->sleepers) != 0;
 }
 
-static int tell_kernel(struct fs_end *end, int doorbell, int writes)
+static int shut_kernel(struct fs_end *end, int doorbell, int writes)
 {
     struct fs_direction *out = end->out.shared;
     int reads = !end->kernel_reading_shut && atomic_load(&end->in.shared->reading_shut) && must_show_reading(end);
@@ -152,7 +152,7 @@ static int tell_kernel(struct fs_end *end, int doorbell, int writes)
 
 void fs_farewell_show(struct fs_end *end, int doorbell)
 {
-    if (atomic_load(&end->in.shared->reading_shut) && !carries_payload(end)) tell_kernel(end, doorbell, 0);
+    if (atomic_load(&end->in.shared->reading_shut) && !carries_payload(end)) shut_kernel(end, doorbell, 0);
 }
 
 int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked)
@@ -177,7 +177,7 @@ int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked)
         writes = atomic_compare_exchange_strong(&out->producer_shut, &open, FS_SHUT);
         if (writes && locked && fs_ring_say_farewell(&end->out)) throw_lifeline(end, doorbell);
     }
-    return tell_kernel(end, doorbell, writes);
+    return shut_kernel(end, doorbell, writes);
 }
 
 /* The reader's half of a shutdown that the other end could not show: everything was read. */
@@ -193,7 +193,7 @@ static void quieten(struct fs_end *end, int doorbell, int shut)
 {
     int least = 1;
     if (fs_end_is_watched(end)) setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
-    if (!shut) tell_kernel(end, doorbell, 1);
+    if (!shut) shut_kernel(end, doorbell, 1);
 }
 
 /* Bytes left behind, such as the other end's lifeline, would make the kernel tell it of a reset. */

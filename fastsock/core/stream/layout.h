@@ -47,7 +47,7 @@ enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
 enum { FS_SHUT_NOT = 0, FS_SHUT = 1, FS_SHUT_UNSHOWN = 2, FS_SHUT_RAW = 3 };
 
 /* Ticks, lately, for a unit: into the ring; out of the ring, and past it, of what comes the other way. */
-struct fs_told_costs {
+struct fs_published_costs {
     _Atomic uint32_t put, take, pull;
 };
 
@@ -82,7 +82,7 @@ struct fs_direction {
     _Alignas(FS_LINE) _Atomic uint64_t place_address;
     _Atomic uint64_t place_calls, place_gate; /* pages that whoever writes there must pass (cma_guard.h) */
     /* of the producing end, by class of a message's length; hints.  Sockets know no messages: one class serves them all */
-    _Alignas(FS_LINE) struct fs_told_costs costs[FS_COST_CLASSES];
+    _Alignas(FS_LINE) struct fs_published_costs costs[FS_COST_CLASSES];
 };
 
 static inline uint64_t fs_published(const struct fs_direction *direction)

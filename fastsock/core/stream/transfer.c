@@ -266,7 +266,7 @@ int fs_end_place(struct fs_end *end, int doorbell, const void *data, size_t leng
 
 /* ---- receiving ---- */
 
-static int tell_reset(struct fs_end *end, int doorbell)
+static int report_reset(struct fs_end *end, int doorbell)
 {
     forget_kernel_error(end, doorbell);
     return take_pending(end);
@@ -340,7 +340,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
             if (fs_ring_used(&end->in) != 0) continue;
             return receive_raw(end, doorbell, target, length, flags);
         }
-        if (end->ended) return end->pending_error == ECONNRESET ? -tell_reset(end, doorbell) : 0;
+        if (end->ended) return end->pending_error == ECONNRESET ? -report_reset(end, doorbell) : 0;
         if (fs_end_is_watched(end) && !end->lazy && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0)
             continue;
         uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);

@@ -49,7 +49,7 @@ static uint64_t make_number(void)
     return number;
 }
 
-static int tell(int descriptor, uint64_t number)
+static int wake(int descriptor, uint64_t number)
 {
     struct name name = name_of(number);
     ssize_t sent = sendto(descriptor, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name.address, name.size);
@@ -192,7 +192,7 @@ void fs_answering_rest(void)
         atomic_store(&resting, 1);
         int descriptor = fs_descriptor_number(&own.socket);
         /* where the program has closed it nobody can wake the thread any more: it stays */
-        if (descriptor < 0 || tell(descriptor, own.number) != 0) runs = 0;
+        if (descriptor < 0 || wake(descriptor, own.number) != 0) runs = 0;
     }
     fs_release_process();
     if (!runs) return;
@@ -206,7 +206,7 @@ void fs_answering_go_on(void)
     if (own.generation == fs_generation() && own.number != 0 && !own.runs) {
         int descriptor = fs_descriptor_number(&own.socket);
         start();
-        if (descriptor >= 0) tell(descriptor, own.number); /* what told the thread to rest may have been a wish's */
+        if (descriptor >= 0) wake(descriptor, own.number); /* what told the thread to rest may have been a wish's */
     }
     fs_release_process();
 }
@@ -234,14 +234,14 @@ void fs_answering_begin(struct fs_connection *connection, struct fs_end *end)
 int fs_answering_wake(struct fs_end *end)
 {
     struct fs_switch_words *words = fs_words_in(end);
-    int told = 0, descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int woken = 0, descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) return 0;
     for (int i = 0; i < FS_ANSWERERS; i++) {
         uint64_t number = atomic_load(&words->answerers[i]);
         if (number == 0) continue;
-        if (tell(descriptor, number) == 0) told++;
+        if (wake(descriptor, number) == 0) woken++;
         else atomic_compare_exchange_strong(&words->answerers[i], &number, 0); /* its process has ended */
     }
     close(descriptor);
-    return told;
+    return woken;
 }

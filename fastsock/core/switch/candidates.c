@@ -280,7 +280,7 @@ static enum fs_why try_once(struct fs_candidate *candidate, struct fs_connection
 }
 
 /* Nobody else came, because who did runs as another user.  He may yet not be the other end. */
-static void tell(struct fs_candidate *candidate, enum fs_why why)
+static void note_why(struct fs_candidate *candidate, enum fs_why why)
 {
     int is_in_vain = why == FS_WHY_LISTENING || why == FS_WHY_NOBODY;
     atomic_store(&candidate->why, is_in_vain && candidate->seeking.met_other_user ? FS_WHY_OTHER_USER : why);
@@ -324,7 +324,7 @@ static void heed(struct fs_candidate *candidate, struct fs_record *record, enum 
         break;
     default: end_try(candidate, record, why == FS_WHY_ATTACHED || why >= FS_WHY_OTHER_HOST);
     }
-    tell(candidate, why);
+    note_why(candidate, why);
 }
 
 static void step(struct fs_connection *connection, int descriptor)
@@ -469,7 +469,7 @@ int fs_candidate_attach(struct fs_connection *connection, int descriptor, uint64
     }
     if (candidate != NULL) {
         enum fs_why why = seek_until(candidate, connection, descriptor, deadline_ns, &error);
-        tell(candidate, why);
+        note_why(candidate, why);
         show(candidate, connection, descriptor);
         fs_seeking_stop(&candidate->seeking);
         candidate->began = 0;

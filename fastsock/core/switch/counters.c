@@ -40,7 +40,7 @@ static int ask(int descriptor, struct kernel_info *info)
 
 /* The SYN of the end that connects is acknowledged like a byte.  `left`: what is not acknowledged yet; less than 0: that
  * changed meanwhile. */
-static void tell_sides(struct fs_counters *counters, const struct kernel_info *info, int left)
+static void find_sides(struct fs_counters *counters, const struct kernel_info *info, int left)
 {
     uint64_t reached = left < 0 ? 0 : counters->sent - (uint64_t)left;
     counters->opened = FS_OPENED_UNKNOWN;
@@ -69,7 +69,7 @@ int fs_counters_read(int descriptor, struct fs_counters *counters)
         counters->sent = info.bytes_sent - info.bytes_retrans + info.notsent_bytes;
         counters->received = info.bytes_received;
         counters->consumed = info.bytes_received - (uint64_t)in;
-        tell_sides(counters, &info, out == out_before ? out : -1);
+        find_sides(counters, &info, out == out_before ? out : -1);
         return 0;
     }
     return -EAGAIN;

@@ -41,8 +41,8 @@ struct flow {
     int from, to;
     unsigned char *bytes;
     size_t have, done;
-    int ended; /* nothing more comes from there */
-    int told;  /* and the other side knows */
+    int ended;    /* nothing more comes from there */
+    int reported; /* and the other side knows */
 };
 
 struct pump {
@@ -100,8 +100,8 @@ static int was_refused(int pair)
 
 static void pass_end_on(struct flow *flow, int reset)
 {
-    if (!is_over(flow) || flow->told) return;
-    flow->told = 1;
+    if (!is_over(flow) || flow->reported) return;
+    flow->reported = 1;
     if (!reset) shutdown(flow->to, SHUT_WR);
 }
 
@@ -195,13 +195,13 @@ static void let_go_of_all(void)
     fs_ends_leave(NULL);
 }
 
-static void tell(int telling, int result)
+static void send_result(int result_out, int result)
 {
-    if (write(telling, &result, sizeof result) < 0) return; /* who asked is gone */
-    close(telling);
+    if (write(result_out, &result, sizeof result) < 0) return; /* who asked is gone */
+    close(result_out);
 }
 
-static _Noreturn void be_pump(struct fs_detour *detour, int connection, int pair, int starting, int telling)
+static _Noreturn void be_pump(struct fs_detour *detour, int connection, int pair, int starting, int result_out)
 {
     sigset_t all;
     struct begin begin;
@@ -209,9 +209,9 @@ static _Noreturn void be_pump(struct fs_detour *detour, int connection, int pair
     sigprocmask(SIG_SETMASK, &all, NULL);
     let_go_of_all();
     setsid();
-    const int kept[] = {connection, pair, starting, telling};
+    const int kept[] = {connection, pair, starting, result_out};
     close_all_but(kept, sizeof kept / sizeof kept[0]);
-    tell(telling, 0);
+    send_result(result_out, 0);
     ssize_t got;
     do got = read(starting, &begin, sizeof begin);
     while (got < 0 && errno == EINTR);
@@ -323,20 +323,20 @@ static int hear(int hearing)
 /* Twice, so that nobody has to wait for it. */
 static int start_process(struct fs_detour *detour, int connection, int pair, int starting)
 {
-    int told[2];
-    if (pipe2(told, O_CLOEXEC) != 0) return -errno;
+    int result_pipe[2];
+    if (pipe2(result_pipe, O_CLOEXEC) != 0) return -errno;
     pid_t child = fork();
     int error = child < 0 ? -errno : 0;
     if (child == 0) {
         pid_t second = fork();
-        if (second == 0) be_pump(detour, connection, pair, starting, told[1]);
-        if (second < 0) tell(told[1], -errno);
+        if (second == 0) be_pump(detour, connection, pair, starting, result_pipe[1]);
+        if (second < 0) send_result(result_pipe[1], -errno);
         let_go_of_all();
         _exit(0);
     }
-    close(told[1]);
-    if (error == 0) error = hear(told[0]);
-    close(told[0]);
+    close(result_pipe[1]);
+    if (error == 0) error = hear(result_pipe[0]);
+    close(result_pipe[0]);
     while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
     return error;
 }
@@ -379,10 +379,10 @@ int fs_detour_begin(struct fs_detour *detour, size_t length, int reset)
     sigemptyset(&pipes);
     sigaddset(&pipes, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipes, &before);
-    int told = write(detour->start, &begin, sizeof begin) == (ssize_t)sizeof begin;
-    if (!told) sigtimedwait(&pipes, NULL, &at_once);
+    int begun = write(detour->start, &begin, sizeof begin) == (ssize_t)sizeof begin;
+    if (!begun) sigtimedwait(&pipes, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return told ? 0 : -EPIPE;
+    return begun ? 0 : -EPIPE;
 }
 
 void fs_detour_close(struct fs_detour *detour)

@@ -9,7 +9,7 @@ struct fs_edge {
     uint64_t head, since_ns;
 };
 
-static inline void fs_edge_tell(struct fs_edge *edge, const struct fs_record *record, const struct fs_end *end)
+static inline void fs_edge_report(struct fs_edge *edge, const struct fs_record *record, const struct fs_end *end)
 {
     edge->since_ns = atomic_load(&record->since_ns);
     edge->head = fs_published(end->in.shared);

@@ -3,7 +3,7 @@
 
 #include <poll.h>
 
-int fs_ending_is_untold_reset(const struct fs_record *record, const struct fs_end *end)
+int fs_ending_is_unreported_reset(const struct fs_record *record, const struct fs_end *end)
 {
     if (atomic_load(&fs_words_out(end)->release) != FS_RELEASE_NONE) return 0; /* it reads elsewhere */
     return fs_connection_is_joined(end) && !atomic_load(&record->read_shut) && !fs_end_other_left(end) &&
@@ -20,7 +20,7 @@ int fs_ending_is_of_a_token(const struct fs_record *record, const struct fs_end 
 int fs_ending_owes_reset(const struct fs_record *record, const struct fs_end *end, int descriptor)
 {
     if (atomic_load(&record->pending_error) != 0) return 1;
-    if (atomic_load(&record->reset_told) || !fs_ending_is_untold_reset(record, end)) return 0;
+    if (atomic_load(&record->reset_reported) || !fs_ending_is_unreported_reset(record, end)) return 0;
     struct pollfd one = {descriptor, POLLRDHUP, 0};
     return poll(&one, 1, 0) > 0 && (one.revents & POLLERR) == 0;
 }

@@ -58,16 +58,16 @@ static void decide(struct fs_connection *connection, struct fs_record *record, i
     }
 }
 
-static void tell_other_end(struct fs_end *end)
+static void wake_other_end(struct fs_end *end)
 {
-    fs_switch_tell(end);
+    fs_switch_wake(end);
     if (atomic_exchange(&end->in.shared->writer_sleeps, 0) != 0) fs_futex_wake_all(&end->in.shared->writer_sleeps);
 }
 
 /* Our own threads look again, too. */
-static void tell_everybody(struct fs_end *end)
+static void wake_everybody(struct fs_end *end)
 {
-    tell_other_end(end);
+    wake_other_end(end);
     atomic_fetch_add(&end->in.shared->notice, 1);
     fs_end_wake(end);
 }
@@ -112,7 +112,7 @@ int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
     }
     int error = shutdown(descriptor, how) == 0 ? 0 : -errno;
     if (locked) fs_unlock(&record->sender);
-    if (end != NULL) tell_everybody(end);
+    if (end != NULL) wake_everybody(end);
     fs_connection_exit(connection);
     return error;
 }
@@ -172,7 +172,7 @@ static void leave(struct fs_connection *connection, int descriptor, int is_last)
         if (sends && !is_last) leave_to_others(connection, record, end, descriptor);
         if (reads) fs_switch_mend_reader(record, descriptor);
         say_farewell(connection, record, end, descriptor, reads, is_last);
-        tell_other_end(end);
+        wake_other_end(end);
     }
     if (reads) fs_unlock(&record->receiver);
     if (sends) fs_unlock(&record->sender);
@@ -375,14 +375,14 @@ static void lead_over(struct fs_connection *connection, const struct fs_detour *
 /* What the other end's reset is to foreign code: `told`: what comes next, for nothing is unread and the kernel tells it no
  * more; `by_a_token`: none. */
 static int go_round(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
-                    int told, int by_a_token)
+                    int reported, int by_a_token)
 {
     struct fs_detour detour;
     size_t length = 0;
-    int reset = told, error = fs_traffic_inside(atomic_load(&record->received)) != 0 ? -EAGAIN : 0;
+    int reset = reported, error = fs_traffic_inside(atomic_load(&record->received)) != 0 ? -EAGAIN : 0;
     if (error == 0) error = fs_detour_prepare(&detour, descriptor);
     if (error != 0) return error;
-    if (!told) error = read_all(connection, record, end, descriptor, &detour, &length, &reset);
+    if (!reported) error = read_all(connection, record, end, descriptor, &detour, &length, &reset);
     if (error == 0) error = fs_detour_begin(&detour, length, reset && !by_a_token);
     if (error == 0) {
         fs_options_give_back(record, descriptor);
@@ -418,10 +418,10 @@ static int release(struct fs_connection *connection, struct fs_record *record, s
                      ? -EAGAIN
                      : release_in(connection, record, end, descriptor);
     /* what the kernel has told while tokens were taken, it does not tell again */
-    const int told = result == 0 && !by_a_token && atomic_load(&record->pending_error) != 0;
-    if (told || (result == -EAGAIN && !atomic_load(&record->out_ring))) {
-        int error = go_round(connection, record, end, descriptor, told, by_a_token);
-        if (!told || error == 0) result = error == 0 ? 1 : error; /* else an end is told in place of the reset */
+    const int reported = result == 0 && !by_a_token && atomic_load(&record->pending_error) != 0;
+    if (reported || (result == -EAGAIN && !atomic_load(&record->out_ring))) {
+        int error = go_round(connection, record, end, descriptor, reported, by_a_token);
+        if (!reported || error == 0) result = error == 0 ? 1 : error; /* else an end is told in place of the reset */
     }
     if (result == 0) fs_options_give_back(record, descriptor);
     return result;

@@ -23,7 +23,7 @@ struct slot {
     uint32_t uses;       /* of the slot */
     int descriptor;
     int is_hot;                 /* and it is in the queue */
-    int is_told;                /* by the kernel */
+    int is_reported;            /* by the kernel */
     uint32_t next;              /* of those that are free */
     uint64_t counted;           /* tokens, when it was looked at last */
     const struct fs_edge *edge; /* or NULL: it is watched by levels */
@@ -172,7 +172,7 @@ static int claim(struct fs_loop *loop, struct fs_connection *connection, int des
     place->generation = atomic_load(&connection->generation);
     place->descriptor = descriptor;
     place->edge = edge;
-    place->is_told = 1;
+    place->is_reported = 1;
     place->counted = UINT64_MAX;
     heat(loop, slot);
     return 0;
@@ -214,7 +214,7 @@ void fs_loop_heat(struct fs_loop *loop, int slot, int asked)
 {
     if (hold(loop, 0) != 0) return;
     if (is_taken(loop, slot)) {
-        if (asked) loop->slots[slot].is_told = 1;
+        if (asked) loop->slots[slot].is_reported = 1;
         heat(loop, (uint32_t)slot);
     }
     let_go(loop);
@@ -265,7 +265,7 @@ static int look_at_one(struct fs_loop *loop, int flags, int *number)
 {
     uint32_t slot = take_hot(loop);
     const struct slot seen = loop->slots[slot];
-    loop->slots[slot].is_told = 0;
+    loop->slots[slot].is_reported = 0;
     if (seen.connection == NULL) return 0;
     if (atomic_load(&seen.connection->generation) != seen.generation ||
         fs_table_find(seen.descriptor) != seen.connection)
@@ -279,10 +279,10 @@ static int look_at_one(struct fs_loop *loop, int flags, int *number)
     if (counted != now->counted) loop->is_asked = 1; /* by a token, perhaps for want of the page */
     now->counted = counted;
     if (ready != 0) heat(loop, slot);
-    if (ready < 0) now->is_told |= seen.is_told;
+    if (ready < 0) now->is_reported |= seen.is_reported;
     *number = seen.descriptor;
     if (ready != 0 || seen.edge != NULL) return ready; /* an edge of the kernel is told when it comes */
-    return seen.is_told && shows_something(seen.connection, seen.descriptor); /* the kernel tells it again */
+    return seen.is_reported && shows_something(seen.connection, seen.descriptor); /* the kernel tells it again */
 }
 
 static int look(struct fs_loop *loop, int *numbers, int most, int flags)

@@ -105,7 +105,7 @@ static int take_error(struct fs_connection *connection, struct fs_record *record
     const struct fs_end *end = connection->end;
     if (end != NULL && error == ECONNRESET && fs_ending_is_of_a_token(record, end)) error = 0;
     if (end != NULL && error == 0 && fs_ending_owes_reset(record, end, descriptor)) error = ECONNRESET;
-    if (error != 0) atomic_store(&record->reset_told, 1);
+    if (error != 0) atomic_store(&record->reset_reported, 1);
     fs_connection_exit(connection);
     return error;
 }

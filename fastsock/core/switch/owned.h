@@ -21,7 +21,7 @@ void fs_owned_leave(struct fs_connection *connection, int descriptor);
 /* With the owner's lock. */
 void fs_owned_send_token(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* What was published, or the room that was made, wakes the other end if it sleeps. */
-static inline void fs_owned_tell(struct fs_connection *connection, struct fs_end *end, int descriptor)
+static inline void fs_owned_wake(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
     if (atomic_load(&fs_words_out(end)->tokens) & (FS_TOKEN_WANTED | FS_BIT_WANTED) ||
         atomic_load_explicit(&connection->record->owed, memory_order_relaxed) != 0)

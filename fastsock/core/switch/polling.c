@@ -36,9 +36,9 @@ static struct fs_polled *make_place(struct fs_poller *poller)
     for (int i = 0; i < poller->count; i++) {
         struct fs_polled *one = &poller->among[i];
         if (one->by_edges && one->unsettled) continue; /* nobody has asked yet for what comes next */
-        if (silent == NULL || one->told < silent->told) silent = one;
+        if (silent == NULL || one->reported < silent->reported) silent = one;
     }
-    return silent != NULL && silent->told < poller->turn ? silent : NULL;
+    return silent != NULL && silent->reported < poller->turn ? silent : NULL;
 }
 
 static int may_lack_token(const struct fs_poller *poller, const struct fs_connection *connection, int descriptor)
@@ -62,7 +62,7 @@ int fs_poller_note(struct fs_poller *poller, int descriptor)
                                 .generation = atomic_load(&connection->generation),
                                 .descriptor = descriptor,
                                 .unsettled = 1,
-                                .told = poller->turn};
+                                .reported = poller->turn};
     return 1;
 }
 
@@ -78,17 +78,17 @@ static void ask_at_once(struct fs_poller *poller, struct fs_connection *connecti
 {
     int result = 1;
     for (int i = 0; i < MOST_NEWS && result == 1; i++) {
-        fs_seats_tell_edge(&poller->seats, descriptor);
+        fs_seats_report_edge(&poller->seats, descriptor);
         result = settle_edge(poller, connection, descriptor, 0);
     }
     if (result != 0) fs_connection_watch(connection, descriptor); /* somebody is stopped within: tokens for good */
 }
 
-void fs_poller_tell_edge(struct fs_poller *poller, int descriptor, int at_once)
+void fs_poller_report_edge(struct fs_poller *poller, int descriptor, int at_once)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
     if (connection == NULL || fs_seats_edge(&poller->seats, descriptor) == NULL) return;
-    fs_seats_tell_edge(&poller->seats, descriptor);
+    fs_seats_report_edge(&poller->seats, descriptor);
     if (!fs_carry_is_attached(connection)) return;
     struct fs_polled *place = place_of(poller, descriptor);
     if (place == NULL) place = make_place(poller);
@@ -98,7 +98,7 @@ void fs_poller_tell_edge(struct fs_poller *poller, int descriptor, int at_once)
                                     .descriptor = descriptor,
                                     .unsettled = 1,
                                     .by_edges = 1,
-                                    .told = poller->turn};
+                                    .reported = poller->turn};
     if (at_once || (place == NULL && !fs_seats_has_bit(&poller->seats, descriptor)))
         ask_at_once(poller, connection, descriptor);
 }
@@ -148,7 +148,7 @@ int fs_poller_look(struct fs_poller *poller, int *ready)
         }
         take_edge(poller, one);
         if (shows_news(one->connection, one->descriptor, edge_of(one))) {
-            one->told = poller->turn;
+            one->reported = poller->turn;
             one->unsettled = 1;
             ready[found++] = one->descriptor;
         }
@@ -168,7 +168,7 @@ int fs_poller_settle(struct fs_poller *poller, int *ready)
         if (result == 0) one->unsettled = 0;
         if (result < 0 && one->by_edges) poller->pressing = 1;
         if (result != 1) continue; /* who is at work there leaves at least a token; an old one is no edge */
-        one->told = poller->turn;
+        one->reported = poller->turn;
         ready[found++] = one->descriptor;
     }
     return found;
@@ -298,7 +298,7 @@ static void make_way(struct fs_connection *connection, struct fs_record *record,
         fs_tokens_keep_one(connection, end, descriptor);
 }
 
-void fs_polling_told_edge(int descriptor)
+void fs_polling_reported_edge(int descriptor)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
     if (connection == NULL || !fs_carry_is_attached(connection)) return;

@@ -25,7 +25,7 @@ struct fs_polled {
     int unsettled; /* its program may have read since: a token may be left over, or a token or bit is to be asked for */
     int by_edges;
     struct fs_edge edge; /* as the seat had it at the last look */
-    uint64_t told;       /* the poller's turn that last found something there */
+    uint64_t reported;   /* the poller's turn that last found something there */
 };
 
 /* Its owner keeps other threads out, but from what the calls say. */
@@ -61,7 +61,7 @@ static inline int fs_polling_is_due(void) { return atomic_load_explicit(&fs_atta
 int fs_poller_note(struct fs_poller *poller, int descriptor);
 /* An edge is told: what comes from now on is news.  Called before the program hears of it.  at_once: other threads sleep, and
  * must hear of what comes though this one may not come back. */
-void fs_poller_tell_edge(struct fs_poller *poller, int descriptor, int at_once);
+void fs_poller_report_edge(struct fs_poller *poller, int descriptor, int at_once);
 void fs_poller_drop(struct fs_poller *poller, int descriptor);
 
 /* The numbers whose rings have something, at most FS_POLLED_MOST.  How many. */
@@ -82,6 +82,6 @@ int fs_poller_is_edge_stale(struct fs_poller *poller, int descriptor);
 
 /* Before an edge is told on: what comes from now on has one of its own, though the program may read nothing.  The connection
  * is watched (fs_connection_watch()). */
-void fs_polling_told_edge(int descriptor);
+void fs_polling_reported_edge(int descriptor);
 
 #endif

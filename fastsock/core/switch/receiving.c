@@ -60,21 +60,21 @@ static uint32_t carried_out(const struct receive *call)
     return atomic_load_explicit(&call->record->rseq, memory_order_relaxed);
 }
 
-static int tell_error(const struct receive *call)
+static int report_error(const struct receive *call)
 {
     if (call->done != 0) return DONE; /* what was read comes first */
     if (!fs_identity_holds(call->connection, call->descriptor)) return -EBADF;
     int error = atomic_exchange(&call->record->pending_error, 0);
-    if (error != 0) atomic_store(&call->record->reset_told, 1);
+    if (error != 0) atomic_store(&call->record->reset_reported, 1);
     return -error;
 }
 
 /* All was read, and the kernel says that no more comes. */
-static int tell_end(const struct receive *call)
+static int report_end(const struct receive *call)
 {
-    int error = tell_error(call);
+    int error = report_error(call);
     if (error != 0) return error;
-    if (fs_ending_is_untold_reset(call->record, call->end) && !atomic_exchange(&call->record->reset_told, 1))
+    if (fs_ending_is_unreported_reset(call->record, call->end) && !atomic_exchange(&call->record->reset_reported, 1))
         return -ECONNRESET;
     return 0;
 }
@@ -103,8 +103,8 @@ static int step_on_tcp(struct receive *call, uint32_t seq)
     ssize_t seen = look_at_tcp(call, room(call));
     if (changes(call) != seq) return ON;
     if (seen == -EAGAIN) return call->done != 0 ? DONE : -EAGAIN;
-    if (seen < 0) return tell_error(call);
-    if (seen == 0) return tell_end(call);
+    if (seen < 0) return report_error(call);
+    if (seen == 0) return report_end(call);
     if (room(call) == 0) return DONE;
     if (take_bytes(call, (size_t)seen) <= 0) return ON;
     if (peeks(call) || room(call) == 0) return DONE;
@@ -160,9 +160,9 @@ static int step_up_to_x(struct receive *call)
     if (got == left && peeks(call) && peek_at_ring(call) < 0) return -EPROTO;
     if (got > 0) return peeks(call) || room(call) == 0 ? DONE : ON;
     if (got == 0 && !atomic_load(&call->record->read_shut) && !atomic_load(&call->record->failed)) return -EPROTO;
-    if (got == 0) return tell_error(call);
+    if (got == 0) return report_error(call);
     if (got == -EAGAIN) return call->done != 0 ? DONE : -EAGAIN;
-    return tell_error(call);
+    return report_error(call);
 }
 
 static int take_from_ring(struct receive *call, size_t used)
@@ -239,7 +239,7 @@ static int look_for_end(struct receive *call, uint32_t seq)
         atomic_store(&call->record->pending_error, 0);
         return 0;
     }
-    return seen < 0 ? tell_error(call) : tell_end(call);
+    return seen < 0 ? report_error(call) : report_end(call);
 }
 
 static int step_on_ring(struct receive *call, uint32_t seq)
@@ -254,7 +254,7 @@ static int step_on_ring(struct receive *call, uint32_t seq)
     }
     if (seq != carried_out(call)) return step_behind_y(call);
     if (call->done == 0 && fs_await_promised(end, &call->patience)) return ON;
-    int error = atomic_load(&call->record->pending_error) != 0 ? tell_error(call) : 0;
+    int error = atomic_load(&call->record->pending_error) != 0 ? report_error(call) : 0;
     if (error != 0) return error;
     if (is_exact(call) || (call->done == 0 && is_look_due(end, call->flags))) return look_for_end(call, seq);
     return call->done != 0 ? DONE : -EAGAIN;

@@ -105,7 +105,7 @@ static void clear(struct fs_record *record, enum fs_role role)
     STORE(&record->read_shut, 0);
     STORE(&record->calls_out, 0);
     STORE(&record->calls_in, 0);
-    STORE(&record->reset_told, 0);
+    STORE(&record->reset_reported, 0);
     STORE(&record->failed, 0);
     STORE(&record->rung, 0);
     STORE(&record->reader_stays, 0);

@@ -74,12 +74,12 @@ struct fs_record {
 
     /* the reader's */
     _Alignas(FS_LINE) fs_traffic received;
-    _Atomic uint32_t rseq;       /* as the segment's, where the other end cannot write */
-    _Atomic uint32_t taking;     /* bytes are being taken off TCP under the lock: as `ringing` */
-    _Atomic uint32_t read_shut;  /* shutdown(SHUT_RD) */
-    _Atomic int pending_error;   /* errno that the kernel has told, but we have not */
-    _Atomic uint32_t failed;     /* the kernel has told an error: the connection is over */
-    _Atomic uint32_t reset_told; /* that the other end is gone, by an error or in place of one */
+    _Atomic uint32_t rseq;           /* as the segment's, where the other end cannot write */
+    _Atomic uint32_t taking;         /* bytes are being taken off TCP under the lock: as `ringing` */
+    _Atomic uint32_t read_shut;      /* shutdown(SHUT_RD) */
+    _Atomic int pending_error;       /* errno that the kernel has told, but we have not */
+    _Atomic uint32_t failed;         /* the kernel has told an error: the connection is over */
+    _Atomic uint32_t reset_reported; /* that the other end is gone, by an error or in place of one */
     _Atomic uint32_t calls_in;
     _Atomic uint64_t extra_in;  /* among `received`: tokens */
     _Atomic uint32_t listeners; /* threads and pollers that may sleep until a token comes; one that was killed stays */

@@ -146,9 +146,9 @@ int fs_ring_loop(uint64_t loop, uint32_t slot)
     if (page == NULL) page = get_page(known, loop);
     uint64_t now = atomic_load_explicit(&askings, memory_order_relaxed);
     if (atomic_load_explicit(&known->used, memory_order_relaxed) != now) atomic_store(&known->used, now);
-    int told = page != NULL && !atomic_load_explicit(&page->closed, memory_order_relaxed) && ring(known, page, slot);
+    int rang = page != NULL && !atomic_load_explicit(&page->closed, memory_order_relaxed) && ring(known, page, slot);
     leave(known);
-    return told;
+    return rang;
 }
 
 int fs_ring_known(void)

@@ -69,7 +69,7 @@ static void take_over(struct fs_seats *seats)
     seats->loop = seats->dropped = NULL;
     seats->sleepers = 0;
     seats->never = 1; /* the kernel's list is the parent's too: it would be told of this bell */
-    seats->told = 0;
+    seats->reported = 0;
     seats->unshown = 1;
     for (int i = 0; (i = fs_seats_next(seats, i)) >= 0; i++) {
         seats->places[i].slot = FS_HEARS_ANY;
@@ -155,24 +155,24 @@ const struct fs_edge *fs_seats_edge(const struct fs_seats *seats, int descriptor
     return seat == NULL ? NULL : seat->edge;
 }
 
-void fs_seats_tell_edge(struct fs_seats *seats, int descriptor)
+void fs_seats_report_edge(struct fs_seats *seats, int descriptor)
 {
     const struct fs_seat *seat = seat_of(seats, descriptor);
     if (seat == NULL || seat->edge == NULL || !fs_connection_enter(seat->connection, descriptor)) return;
     const struct fs_end *end = seat->connection->end;
-    if (end != NULL) fs_edge_tell(seat->edge, seat->connection->record, end);
+    if (end != NULL) fs_edge_report(seat->edge, seat->connection->record, end);
     fs_connection_exit(seat->connection);
 }
 
 /* ---- the loop ---- */
 
-int fs_seats_told(struct fs_seats *seats, int descriptor)
+int fs_seats_reported(struct fs_seats *seats, int descriptor)
 {
     if (descriptor >= seats->room || seats->places[descriptor].connection == NULL) return 0;
     struct fs_seat *seat = &seats->places[descriptor];
     if (seat->slot >= 0) fs_loop_heat(seats->loop, seat->slot, 0);
     if (seat->slot != FS_HEARS_ANY || seats->never || !fs_carry_is_attached(seat->connection)) return 0;
-    if (seats->loop == NULL) return ++seats->told >= LOOP_PAYS && atomic_load(&seats->asking) == 0;
+    if (seats->loop == NULL) return ++seats->reported >= LOOP_PAYS && atomic_load(&seats->asking) == 0;
     take_bit(seats, seat, descriptor);
     return 0;
 }
@@ -225,7 +225,7 @@ void fs_seats_end(struct fs_seats *seats)
     seats->places = NULL;
     seats->room = 0;
     seats->bell = 0;
-    seats->process = seats->told = 0;
+    seats->process = seats->reported = 0;
     seats->never = seats->unshown = 0; /* for the next object in its place; `asking` goes on */
 }
 

@@ -29,7 +29,7 @@ struct fs_seat {
 struct fs_seats {
     struct fs_seat *places; /* by numbers */
     int room;
-    uint32_t process, told;
+    uint32_t process, reported;
     struct fs_loop *loop, *dropped; /* dropped: others sleep in it still */
     int bell;                       /* its number; 0: there is no loop */
     int sleepers;                   /* in the loop */
@@ -46,7 +46,7 @@ void fs_seats_end(struct fs_seats *seats); /* of all */
 
 /* Of a number that is watched by edges; else NULL. */
 const struct fs_edge *fs_seats_edge(const struct fs_seats *seats, int descriptor);
-void fs_seats_tell_edge(struct fs_seats *seats, int descriptor); /* before the program hears of it */
+void fs_seats_report_edge(struct fs_seats *seats, int descriptor); /* before the program hears of it */
 
 /* Of fs_carry_settle(), for that number. */
 int fs_seats_flags(const struct fs_seats *seats, int descriptor);
@@ -64,7 +64,7 @@ static inline void fs_seats_ask(struct fs_seats *seats, int change) { atomic_fet
 
 /* The kernel has told the number, or its ring has something.  It gets a bit if there is a loop.  1: none is there, one would
  * pay, and no thread sleeps that it could not wake: fs_seats_make_loop(). */
-int fs_seats_told(struct fs_seats *seats, int descriptor);
+int fs_seats_reported(struct fs_seats *seats, int descriptor);
 int fs_seats_make_loop(struct fs_seats *seats); /* the bell's number, or -errno: then there will be none */
 /* The loop is no more; all hear by tokens.  Also where the program has closed the bell.  How many are to be shown
  * (fs_carry_show()): all that fs_seats_next() tells. */

@@ -158,7 +158,7 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
     const size_t length = parts->left;
     if (fs_tokens_pay(connection, descriptor) != 0) return -EAGAIN;
     if (fs_end_shared(end)) fs_cma_abandon(end);
-    if (!fs_tokens_can_tell(end) && fs_switch_to_tcp(connection, end, descriptor)) {
+    if (!fs_tokens_can_wake(end) && fs_switch_to_tcp(connection, end, descriptor)) {
         rest(connection->record, end);
         return 0;
     }
@@ -223,7 +223,7 @@ static int is_undisturbed(struct fs_connection *connection, int descriptor, cons
     return (seq & 1) != 0 && atomic_load(&record->out_ring) && atomic_load(&fs_words_out(end)->seq) == seq &&
            !atomic_load_explicit(&record->ringing, memory_order_relaxed) && atomic_load(&record->owed) == 0 &&
            !atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed) && !fs_switch_is_asked(end) &&
-           !fs_end_shared(end) && !fs_end_other_left(end) && is_known_to_live(end) && fs_tokens_can_tell(end);
+           !fs_end_shared(end) && !fs_end_other_left(end) && is_known_to_live(end) && fs_tokens_can_wake(end);
 }
 
 /* The common case: nobody else sends, and there is room for all.  0: it is not that simple, and nothing was done. */

@@ -40,7 +40,7 @@ int fs_switch_is_due(const struct fs_record *record, const struct fs_end *end)
     return !is_in_ring(atomic_load_explicit(&record->out_seq, memory_order_relaxed)) && may_enter(record, end);
 }
 
-void fs_switch_tell(struct fs_end *end)
+void fs_switch_wake(struct fs_end *end)
 {
     atomic_fetch_add(&end->out.shared->notice, 1);
     fs_end_wake_reader(end);
@@ -101,7 +101,7 @@ int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int d
     store_seq(record, end, seq + 1);
     atomic_store(&record->out_ring, 0);
     atomic_fetch_add_explicit(&record->spills, 1, memory_order_relaxed);
-    fs_switch_tell(end);
+    fs_switch_wake(end);
     return 1;
 }
 
@@ -127,10 +127,10 @@ void fs_switch_catch_up(struct fs_connection *connection, struct fs_end *end, in
 /* All of it at once: half of what is free of its buffer is enough.  The kernel counts what holds the bytes, too. */
 static int fits_tcp(int descriptor, size_t length)
 {
-    uint32_t told[MEMORY_WORDS] = {0};
-    socklen_t size = sizeof told;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, told, &size) != 0 || size < sizeof told) return 0;
-    uint32_t buffer = told[OF_BUFFER], queued = told[QUEUED];
+    uint32_t memory[MEMORY_WORDS] = {0};
+    socklen_t size = sizeof memory;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, memory, &size) != 0 || size < sizeof memory) return 0;
+    uint32_t buffer = memory[OF_BUFFER], queued = memory[QUEUED];
     return queued < buffer && length <= (buffer - queued) / 2;
 }
 

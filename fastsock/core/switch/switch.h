@@ -25,7 +25,7 @@ static inline void fs_switch_mend_reader(struct fs_record *record, int descripto
 }
 /* X and `seq` alone: the first change, as a step of attach. */
 int fs_switch_name_byte(struct fs_record *record, struct fs_end *end, int descriptor);
-void fs_switch_tell(struct fs_end *end); /* whoever waits for the ring at the other end looks again */
+void fs_switch_wake(struct fs_end *end); /* whoever waits for the ring at the other end looks again */
 
 /* The reader's side, under its lock: it goes on behind the next change of the other end. */
 static inline void fs_switch_carry_out(struct fs_record *record, struct fs_end *end)

@@ -57,7 +57,7 @@ static int is_token_due(const struct fs_end *end, uint64_t seen)
            has_place_for_one(end, seen);
 }
 
-int fs_tokens_can_tell(const struct fs_end *end)
+int fs_tokens_can_wake(const struct fs_end *end)
 {
     if (atomic_load_explicit(&end->out.shared->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return 1;
     return is_token_due(end, atomic_load(&fs_words_out(end)->tokens));
@@ -89,7 +89,7 @@ static void send_instead(struct fs_connection *connection, struct fs_record *rec
     }
 }
 
-static int tell_loop(const struct fs_end *end)
+static int ring_loop(const struct fs_end *end)
 {
     const struct fs_switch_words *words = fs_words_out(end);
     return fs_ring_loop(atomic_load(&words->loop), atomic_load(&words->slot));
@@ -109,7 +109,7 @@ static void ring(struct fs_connection *connection, struct fs_end *end, int descr
         uint64_t counted = (count_of(seen) + (unsigned)token) << FS_TOKEN_SHIFT;
         if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
         if (token) send_counted(connection, record, end, descriptor, counted);
-        if (bit && !tell_loop(end) && !token)
+        if (bit && !ring_loop(end) && !token)
             send_instead(connection, record, end, descriptor); /* else the token tells it, too */
         break;
     }
@@ -173,7 +173,7 @@ void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor
         if (counted == rung + 1 && more == 0) atomic_fetch_add(&record->owed, 1);
         note(&record->rung, counted);
         /* it may have taken the wish for a bit, and done nothing */
-        if (counted != rung + 1 && atomic_load(&fs_words_out(end)->loop) != 0 && !tell_loop(end))
+        if (counted != rung + 1 && atomic_load(&fs_words_out(end)->loop) != 0 && !ring_loop(end))
             send_instead(end->owner, record, end, descriptor);
     }
     note(&record->ringing, 0);

@@ -18,7 +18,7 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
 /* Nobody may be there to send one later: what is unread has a token from now on, however the reader hears. */
 void fs_tokens_leave_one(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* 0: an exact watcher would not hear of what is put into the ring now.  With the sender's lock. */
-int fs_tokens_can_tell(const struct fs_end *end);
+int fs_tokens_can_wake(const struct fs_end *end);
 
 /* Those that TCP refused: they go before any payload.  0, or -EAGAIN. */
 int fs_tokens_pay_owed(struct fs_connection *connection, int descriptor);

@@ -51,7 +51,7 @@ struct said {
 };
 
 /* Everybody says where its block lies; the first member's word decides which way all go. */
-static int tell_ways(struct fs_team *team, struct gathering *what, size_t largest)
+static int publish_ways(struct fs_team *team, struct gathering *what, size_t largest)
 {
     struct said said = {0, (uint64_t)(uintptr_t)what->own};
     int result = fs_team_claim_cell(team);
@@ -74,7 +74,7 @@ static int tell_ways(struct fs_team *team, struct gathering *what, size_t larges
 static int allgather_large(struct fs_team *team, struct gathering *what, size_t largest)
 {
     struct fs_team_rounds rounds = {0, what, show, take};
-    int result = tell_ways(team, what, largest);
+    int result = publish_ways(team, what, largest);
     for (int i = 0; i < team->size; i++) {
         uint64_t steps = what->addresses[i] == 0 ? fs_team_steps(what->blocks->sizes[i], what->piece) : 0;
         if (steps > rounds.many) rounds.many = steps;

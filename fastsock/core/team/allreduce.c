@@ -31,8 +31,8 @@ static uint64_t choose(struct fs_team *team, const void *source, const void *tar
 }
 
 /* Everybody says where its arrays lie; the first member's word decides which way all go. */
-static int tell_ways(struct fs_team *team, const void *source, const void *target, const struct fs_reduction *what,
-                     struct said *all)
+static int publish_ways(struct fs_team *team, const void *source, const void *target, const struct fs_reduction *what,
+                        struct said *all)
 {
     int result = fs_team_claim_cell(team);
     if (result != 0) return result;
@@ -52,7 +52,7 @@ static int allreduce_large(struct fs_team *team, const void *source, void *targe
 {
     struct said all[FS_TEAM_MOST];
     uint64_t sources[FS_TEAM_MOST], targets[FS_TEAM_MOST];
-    int result = tell_ways(team, source, target, what, all), in_place = 0;
+    int result = publish_ways(team, source, target, what, all), in_place = 0;
     if (result != 0) return result;
     for (int i = 0; i < team->size; i++) {
         sources[i] = all[i].source, targets[i] = all[i].target;

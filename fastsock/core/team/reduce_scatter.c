@@ -60,7 +60,7 @@ static int scatter_small(struct fs_team *team, const struct scattering *what, si
 }
 
 /* Everybody says where its array lies; the first member's word decides which way all go. */
-static int tell_ways(struct fs_team *team, const struct scattering *what, size_t largest, uint64_t *sources)
+static int publish_ways(struct fs_team *team, const struct scattering *what, size_t largest, uint64_t *sources)
 {
     uint64_t said[2] = {0, (uint64_t)(uintptr_t)what->source}, direct;
     int result = fs_team_claim_cell(team);
@@ -101,7 +101,7 @@ static int scatter_large(struct fs_team *team, struct scattering *what)
         if (what->counts[i] > largest) largest = what->counts[i];
     struct fs_team_rounds rounds = {fs_team_steps(largest, what->most), what, show, take};
     if (team->size > 1 && largest * what->element >= FS_TEAM_CMA)
-        result = tell_ways(team, what, largest * what->element, sources);
+        result = publish_ways(team, what, largest * what->element, sources);
     if (result != 0) return result;
     return sources[0] != 0 ? scatter_direct(team, what, sources) : fs_team_run(team, &rounds, 0);
 }

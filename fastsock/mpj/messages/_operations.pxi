@@ -42,9 +42,9 @@ cdef class Started(EngineRequest):
             return
         code = 0 if self.request.error == FS_FINE else error_class(self.error)
         if self.request.cancelled:
-            tell(status, ANY, ANY, 0, 0, True)
+            fill_status(status, ANY, ANY, 0, 0, True)
         elif self.request.kind == FS_SENDING:
-            tell(status, ANY, ANY, 0, code)
+            fill_status(status, ANY, ANY, 0, code)
         else:
             self.communicator.fill(status, self.envelope, code)
 
@@ -106,7 +106,7 @@ cdef class StartedCollective(Started):
 
     def look(self, status):
         if status is not None:
-            tell(status, ANY, ANY, 0, 0 if self.request.error == FS_FINE else error_class(self.error))
+            fill_status(status, ANY, ANY, 0, 0 if self.request.error == FS_FINE else error_class(self.error))
 
     def cancel(self):
         raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")

@@ -19,7 +19,7 @@ from fastsock.core.binding.engine cimport (
 
 from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
 from fastsock.mpj.datatypes._memory cimport Span, TypeRecord, gather, pack_span, read_span, release_span
-from fastsock.mpj.messages._status cimport tell
+from fastsock.mpj.messages._status cimport fill_status
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 
@@ -140,7 +140,7 @@ cdef class Path:
         if status is not None:
             if source == ANY:
                 source = envelope.source if self.plain else self.record.rank_of(envelope.source)
-            tell(status, source, envelope.tag, envelope.length)
+            fill_status(status, source, envelope.tag, envelope.length)
         return 0
 
 
@@ -320,7 +320,7 @@ class NativePointToPoint:
             release_span(&out)
             release_span(&into)
         if status is not None:
-            tell(status, source, both[0].envelope.tag, both[0].envelope.length)
+            fill_status(status, source, both[0].envelope.tag, both[0].envelope.length)
 
     def Isend(self, buf, int dest, int tag=0):
         """Start to send; the memory must stay as it is until the request is complete."""

@@ -15,7 +15,9 @@ cdef class StatusFields:
 
 
 # Says in the status that a program gave what arrived.
-cdef inline int tell(object status, int source, int tag, int64_t length, int error=0, bint cancelled=False) except -1:
+cdef inline int fill_status(
+    object status, int source, int tag, int64_t length, int error=0, bint cancelled=False,
+) except -1:
     if not isinstance(status, StatusFields):
         raise TypeError(f"expected a Status, got a {type(status).__name__}")
     return (<StatusFields>status).fill(source, tag, length, error, cancelled)

@@ -33,7 +33,7 @@ int __wrap_fs_is_in_turn(int turn, int state)
     return __real_fs_is_in_turn(turn, state);
 }
 
-static void tell_reached(void)
+static void report_reached(void)
 {
     int pairs = 0;
     for (int turn = 0; turn < FS_TURNS; turn++)
@@ -75,7 +75,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc, (void)argv;
     when_failing = abort;
     signal(SIGPIPE, SIG_IGN); /* the victim closes on what is wrong */
-    atexit(tell_reached);
+    atexit(report_reached);
     return 0;
 }
 

@@ -198,7 +198,7 @@ TEST(costs_of_both_ends_decide_where_both_send, 0)
 {
     struct path path;
     const size_t length = 8u << 20;
-    struct fs_told_costs *theirs = &path.in.costs[fs_cost_class(length)];
+    struct fs_published_costs *theirs = &path.in.costs[fs_cost_class(length)];
     start(&path, 0, 0);
     fs_note_put(&path.link, length, CHUNK, 400000);
     learn(&path, length, 400000, 700000);

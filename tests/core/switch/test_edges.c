@@ -73,9 +73,9 @@ static int ask(struct watcher *watcher, int limit_ms, struct fs_loop *asleep)
     for (int i = 0; i < count; i++) {
         if (events[i].data.fd != watcher->number) continue;
         told |= fs_poller_is_edge_stale(&watcher->poller, watcher->number) != 1;
-        if (fs_seats_told(seats, watcher->number)) {
+        if (fs_seats_reported(seats, watcher->number)) {
             make_loop(watcher);
-            fs_seats_told(seats, watcher->number);
+            fs_seats_reported(seats, watcher->number);
         }
     }
     return told;
@@ -95,7 +95,7 @@ static void await_edge(struct watcher *watcher)
         if (fs_now_ns() - began > LIMIT_MS * 1000000ull) fail(__FILE__, __LINE__, "an edge was not told");
         told = ask(watcher, count < 0 || poller->pressing ? PRESSING_MS : LIMIT_MS, asleep);
     }
-    fs_poller_tell_edge(poller, watcher->number, 0);
+    fs_poller_report_edge(poller, watcher->number, 0);
     watcher->told++;
 }
 

@@ -54,7 +54,7 @@ static int settle(struct owned *owned, int side)
 static void put(struct owned *owned, int side, const void *data, size_t length)
 {
     CHECK_EQUAL(fs_ring_put(&owned->end[side]->out, data, length), 0);
-    fs_owned_tell(owned->pair.end[side], owned->end[side], owned->pair.fd[side]);
+    fs_owned_wake(owned->pair.end[side], owned->end[side], owned->pair.fd[side]);
 }
 
 static void take(struct owned *owned, int side, size_t length) { fs_ring_consume(&owned->end[side]->in, length); }

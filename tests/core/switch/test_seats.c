@@ -69,19 +69,19 @@ static void ignore(struct poller *poller, int number)
 
 static void note_told(struct poller *poller, int number)
 {
-    if (!fs_seats_told(&poller->seats, number)) return;
+    if (!fs_seats_reported(&poller->seats, number)) return;
     int bell = fs_seats_make_loop(&poller->seats);
     struct epoll_event event = {EPOLLIN, {.fd = bell}};
     CHECK(bell > 0);
     CHECK_EQUAL(epoll_ctl(poller->epoll, EPOLL_CTL_ADD, bell, &event), 0);
-    fs_seats_told(&poller->seats, number);
+    fs_seats_reported(&poller->seats, number);
 }
 
 /* 1: the kernel tells of a token that is left over.  What is told once is armed again. */
 static int is_left_over(struct poller *poller, int number)
 {
     uint32_t mask = poller->masks[number];
-    if (mask & EPOLLET) fs_polling_told_edge(number);
+    if (mask & EPOLLET) fs_polling_reported_edge(number);
     if (mask & EPOLLET) return 0;
     int stale = fs_polling_is_stale(number, fs_seats_flags(&poller->seats, number)) == 1;
     note_told(poller, number);

@@ -29,7 +29,7 @@ enum { CALLS_KNOWN = 11 };
 static unsigned long written[CALLS_KNOWN][WORDS], finished[CALLS_KNOWN];
 static unsigned char *source, *target;
 
-static void tell_written(void)
+static void report_written(void)
 {
     int pairs = 0;
     for (int call = 0; call < CALLS_KNOWN; call++)
@@ -49,7 +49,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     source = calloc(MOST, ROOM);
     target = calloc(MOST, ROOM);
     CHECK(source && target);
-    atexit(tell_written);
+    atexit(report_written);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* What is said of a connection, in the words of Python's reports (connection/carriers.py, reporting/). */
-#ifndef FASTSOCK_PRELOAD_TELLING_H
-#define FASTSOCK_PRELOAD_TELLING_H
+#ifndef FASTSOCK_PRELOAD_DESCRIBING_H
+#define FASTSOCK_PRELOAD_DESCRIBING_H
 
 #include "switch/closed.h"
 
@@ -16,9 +16,9 @@ void fs_line_number(struct fs_line *line, uint64_t number);
 void fs_line_separated(struct fs_line *line, uint64_t number); /* as 1,234,567 */
 void fs_line_quoted(struct fs_line *line, const char *text);   /* as JSON */
 
-const char *fs_told_role(const struct fs_closed *seen);
-const char *fs_told_path(const struct fs_closed *seen);
-const char *fs_told_reason(const struct fs_closed *seen);
+const char *fs_describe_role(const struct fs_closed *seen);
+const char *fs_describe_path(const struct fs_closed *seen);
+const char *fs_describe_reason(const struct fs_closed *seen);
 void fs_line_detail(struct fs_line *line, const struct fs_closed *seen); /* nothing: there is none */
 void fs_line_reason(struct fs_line *line, const struct fs_closed *seen, const char *opens, const char *closes);
 
@@ -30,6 +30,6 @@ void fs_line_list(struct fs_line *line, const union fs_closed_address *address);
 /* The line, whole, in one write.  No SIGPIPE or SIGXFSZ comes of it, and errno stays. */
 void fs_write_line(int file, struct fs_line *line);
 /* To standard error, unless the program has closed that, or its number means another file by now that may hold data. */
-void fs_tell(struct fs_line *line);
+void fs_line_print(struct fs_line *line);
 
 #endif

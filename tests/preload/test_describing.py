@@ -15,7 +15,7 @@ from fastsock.connection import carriers
 
 from . import compiled
 
-SOURCE = Path(config.__file__).parent / "core" / "preload" / "telling.c"
+SOURCE = Path(config.__file__).parent / "core" / "preload" / "describing.c"
 
 # As the program `said`.
 SAME_IN_PYTHON = """

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "telling.h"
+#include "describing.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -181,7 +181,7 @@ static const char *const lessons[] = {
     [FS_LESSON_VAIN] = "as nobody came to most of its listener's last connections that looked",
 };
 
-const char *fs_told_role(const struct fs_closed *seen)
+const char *fs_describe_role(const struct fs_closed *seen)
 {
     return seen->role == FS_ROLE_ACCEPTED ? "accept" : seen->role == FS_ROLE_CONNECTED ? "connect" : "received";
 }
@@ -191,7 +191,7 @@ static int is_attached(const struct fs_closed *seen)
     return seen->carriers.state == FS_ATTACHED || seen->carriers.state == FS_OWNED;
 }
 
-const char *fs_told_path(const struct fs_closed *seen) { return is_attached(seen) ? "shm" : "tcp"; }
+const char *fs_describe_path(const struct fs_closed *seen) { return is_attached(seen) ? "shm" : "tcp"; }
 
 /* The rule that keeps it on TCP, or NULL. */
 static const struct fs_rule *rule_of(const struct fs_closed *seen)
@@ -201,7 +201,7 @@ static const struct fs_rule *rule_of(const struct fs_closed *seen)
     return rule != NULL && !rule->has_memory ? rule : NULL;
 }
 
-const char *fs_told_reason(const struct fs_closed *seen)
+const char *fs_describe_reason(const struct fs_closed *seen)
 {
     if (is_attached(seen)) return whys[FS_WHY_ATTACHED].reason;
     if (rule_of(seen) != NULL) return "excluded_by_rule";
@@ -251,7 +251,7 @@ static void put_threshold(struct fs_line *line, const struct fs_threshold *thres
 void fs_line_detail(struct fs_line *line, const struct fs_closed *seen)
 {
     const struct fs_rule *rule = rule_of(seen);
-    const char *reason = fs_told_reason(seen);
+    const char *reason = fs_describe_reason(seen);
     if (is_attached(seen)) return;
     if (rule != NULL) {
         put_rule(line, rule);
@@ -270,7 +270,7 @@ void fs_line_detail(struct fs_line *line, const struct fs_closed *seen)
 /* The reason, and the detail between those two. */
 void fs_line_reason(struct fs_line *line, const struct fs_closed *seen, const char *opens, const char *closes)
 {
-    fs_line_put(line, fs_told_reason(seen));
+    fs_line_put(line, fs_describe_reason(seen));
     size_t before = line->length;
     fs_line_put(line, opens);
     size_t begun = line->length;
@@ -320,7 +320,7 @@ static int is_for_people(void)
     return S_ISREG(now.st_mode) && fs_next.fcntl(STDERR_FILENO, F_GETFL, NULL) & O_APPEND;
 }
 
-void fs_tell(struct fs_line *line)
+void fs_line_print(struct fs_line *line)
 {
     int before = errno;
     if (is_for_people()) fs_write_line(STDERR_FILENO, line);
