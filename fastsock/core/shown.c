@@ -54,7 +54,7 @@ static uint32_t own_namespace(void)
     return stat("/proc/self/ns/pid", &seen) == 0 ? (uint32_t)seen.st_ino : 0;
 }
 
-static int read_own_life(struct fs_shown_head *head)
+static int read_own_life(struct fs_shown_head *first)
 {
     char text[1024];
     unsigned long long started, stack;
@@ -70,8 +70,8 @@ static int read_own_life(struct fs_shown_head *head)
                                 "%llu %*s %*s %*s %*s %*s %llu",
                                 &started, &stack) != 2)
         return -1;
-    head->started = started;
-    head->stack = stack;
+    first->started = started;
+    first->stack = stack;
     return 0;
 }
 
@@ -106,12 +106,12 @@ static int reserve(int file, size_t bytes)
 }
 
 /* What was told before a fork is told of this process, too. */
-static int map(int file, const struct fs_shown_head *head)
+static int map(int file, const struct fs_shown_head *first)
 {
     if (!fs_may_map(FS_SHOWN_BYTES)) return 0;
     unsigned char *fresh = mmap(NULL, FS_SHOWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (fresh == MAP_FAILED) return 0;
-    memcpy(fresh, head, sizeof *head);
+    memcpy(fresh, first, sizeof *first);
     if (memory == NULL) {
         memory = fresh;
     } else {
@@ -128,17 +128,17 @@ static int map(int file, const struct fs_shown_head *head)
 
 static int make_in(int folder)
 {
-    struct fs_shown_head head = {
+    struct fs_shown_head first = {
         .bytes_each = FS_SHOWN_EACH, .most = FS_SHOWN_MOST, .process = getpid(), .namespace = own_namespace()};
-    if (read_own_life(&head) != 0 || !fs_may_write(FS_SHOWN_BYTES)) return 0;
-    snprintf(own_name, sizeof own_name, "%d-%u", getpid(), head.namespace);
-    remove_dead(folder, head.namespace);
+    if (read_own_life(&first) != 0 || !fs_may_write(FS_SHOWN_BYTES)) return 0;
+    snprintf(own_name, sizeof own_name, "%d-%u", getpid(), first.namespace);
+    remove_dead(folder, first.namespace);
     unlinkat(folder, own_name, 0); /* of an earlier program of this process, or of another process */
     int file = openat(folder, own_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0) return 0;
     reserved = 0;
     int done = fchmod(file, 0600) == 0 && ftruncate(file, FS_SHOWN_BYTES) == 0 &&
-               reserve(file, ((size_t)made + 1) * FS_SHOWN_EACH) && map(file, &head);
+               reserve(file, ((size_t)made + 1) * FS_SHOWN_EACH) && map(file, &first);
     close(file);
     if (!done) unlinkat(folder, own_name, 0);
     return done;

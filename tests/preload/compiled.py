@@ -25,10 +25,12 @@ needs_library = pytest.mark.skipif(not os.path.exists(preloading.LIBRARY), reaso
 
 @cache
 def program(name: str) -> str:
+    """The program made of `name`.c, or of all C files of that folder."""
     if COMPILER is None:
         pytest.skip("there is no C compiler")
     target = os.path.join(mkdtemp(prefix="fastsock-"), name)
-    words = [COMPILER, "-O1", "-pthread", "-o", target, str(PROGRAMS / f"{name}.c")]
+    files = sorted((PROGRAMS / name).glob("*.c")) or [PROGRAMS / f"{name}.c"]
+    words = [COMPILER, "-O1", "-pthread", "-o", target, *map(str, files)]
     made = subprocess.run(words, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return target

@@ -6,7 +6,7 @@ from .engine cimport fs_envelope, fs_message, fs_request
 cdef class Matched:
     cdef fs_message *message
     cdef Progress engine
-    cdef fs_envelope told
+    cdef fs_envelope probed
 
     cdef fs_message *take(self) except NULL
     # As irecv() with a request that has its memory, and the same for a caller that waits.
