@@ -9,10 +9,6 @@ cdef enum:
     ONE_SHOT = 0x40000000
     EDGES = 0x80000000
 
-cdef enum:
-    KERNEL_EVERY = 16    # the others must be heard even while some are always ready
-    MOST_STALE = 64      # times in one wait that all the kernel told of was left over
-
 cdef extern from *:
     """
     /* A class of C's own, with the name of another one, whose module the interpreter takes from the name. */

@@ -19,11 +19,12 @@ from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 
 from .stream cimport FS_AT_ONCE
 from .switch cimport (
-    FS_HEARS_ANY, FS_HEARS_TOKENS, FS_POLLER_NEW, fs_carry_show, fs_connection, fs_loop, fs_polled, fs_poller_await,
-    fs_poller_drop, fs_poller_look, fs_poller_note, fs_poller_settle, fs_polling_is_due, fs_polling_is_stale,
-    fs_polling_reported_edge, fs_seats_ask, fs_seats_awake, fs_seats_drop_loop, fs_seats_end, fs_seats_flags,
-    fs_seats_leave, fs_seats_look, fs_seats_make_loop, fs_seats_moved, fs_seats_next, fs_seats_pass_on,
-    fs_seats_reported, fs_seats_sleep, fs_seats_take, fs_table_find,
+    FS_BUSY_NS, FS_HEARS_ANY, FS_HEARS_TOKENS, FS_MOST_BUSY, FS_MOST_STALE, FS_POLLER_NEW, fs_carry_show, fs_connection,
+    fs_loop, fs_polled, fs_poller_await, fs_poller_drop, fs_poller_kernel_is_first, fs_poller_look, fs_poller_note,
+    fs_poller_rest_is_due, fs_poller_settle, fs_polling_is_due, fs_polling_is_stale, fs_polling_reported_edge,
+    fs_seats_ask, fs_seats_awake, fs_seats_drop_loop, fs_seats_end, fs_seats_flags, fs_seats_leave, fs_seats_look,
+    fs_seats_make_loop, fs_seats_moved, fs_seats_next, fs_seats_pass_on, fs_seats_reported, fs_seats_sleep,
+    fs_seats_take, fs_table_find,
 )
 from .system cimport fs_now_ns
 
@@ -39,9 +40,8 @@ cdef object ADOPTED = object()
 
 cdef enum:
     LONG = 1000000       # seconds
-    MOST_BUSY = 3
 
-cdef double BUSY_S = 0.005  # another thread reads: its end is not heard of
+cdef double BUSY_S = FS_BUSY_NS * 1e-9
 
 cdef extern from "Python.h":
     int PyObject_AsFileDescriptor(object file) except -1
@@ -363,12 +363,11 @@ cdef class epoll:
         return found
 
     cdef list rest(self, object most):
-        """From time to time the others, while some are always ready. The program may have room for some only: so each
-        kind comes first at times, as the kernel tells all in turn."""
-        cdef bint kernel_first = self.poller.turn // KERNEL_EVERY % 2 == 0
+        """From time to time the others, while some are always ready."""
+        cdef bint kernel_first = fs_poller_kernel_is_first(&self.poller)
         cdef list found = []
         cdef Ready ready
-        if self.poller.turn % KERNEL_EVERY or not self.poller.count and self.poller.seats.bell <= 0:
+        if not fs_poller_rest_is_due(&self.poller) or not self.poller.count and self.poller.seats.bell <= 0:
             return found
         if kernel_first:
             found = self.with_kernel(found, most)
@@ -415,7 +414,8 @@ cdef class epoll:
                 if kept:
                     return kept
             if state < 0:  # another thread is at work there
-                reported = self.asked(0 if busy < MOST_BUSY or 0 <= seconds < BUSY_S else BUSY_S, most, asleep, &rung)
+                limit = 0 if busy < FS_MOST_BUSY or 0 <= seconds < BUSY_S else BUSY_S
+                reported = self.asked(limit, most, asleep, &rung)
                 busy += 1
             else:
                 reported = self.asked(timeout, most, asleep, &rung)
@@ -424,7 +424,7 @@ cdef class epoll:
                 return kept
             if reported:
                 times += 1
-                if times > MOST_STALE:
+                if times > FS_MOST_STALE:
                     return reported
             elif not rung and state >= 0:
                 return kept

@@ -8,10 +8,12 @@ cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from ._polling cimport (
-    EVERYTHING, KERNEL_EVERY, MOST_STALE, READABLE, Ready, WRITABLE, adopted_epoll, explain_watch, in_seconds, is_stale,
-    look, name_class, number_of, show, together,
+    EVERYTHING, READABLE, Ready, WRITABLE, adopted_epoll, explain_watch, in_seconds, is_stale, look, name_class,
+    number_of, show, together,
 )
-from .switch cimport FS_POLLER_NEW, fs_poller, fs_poller_note, fs_polling_is_due, fs_table_find
+from .switch cimport (
+    FS_MOST_STALE, FS_POLLER_NEW, fs_poller, fs_poller_note, fs_poller_rest_is_due, fs_polling_is_due, fs_table_find,
+)
 from .system cimport fs_now_ns
 
 import select as _select
@@ -55,10 +57,6 @@ cdef int begin(fs_poller *poller) noexcept:
     poller[0] = FS_POLLER_NEW
     common.turn += 1
     return 0
-
-
-cdef bint kernel_is_due() noexcept:
-    return common.turn % KERNEL_EVERY == 0
 
 
 cdef int note_or_show(fs_poller *poller, int number) except -1:
@@ -129,7 +127,8 @@ cdef class PollObject:
             if ready.count:
                 found = [(ready.numbers[i], <uint32_t>self.masks[ready.numbers[i]] & READABLE) for i in range(ready.count)
                          if ready.numbers[i] in self.masks]
-                if all_masks & WRITABLE or kernel_is_due():  # what else is so, also of those whose rings have something
+                # what else is so, also of those whose rings have something
+                if all_masks & WRITABLE or fs_poller_rest_is_due(&common):
                     found = together(found, self.without_stale(self.ask(0)))
                 if found:
                     return found
@@ -146,7 +145,7 @@ cdef class PollObject:
             if kept or not reported or seconds == 0:
                 return kept
             times += 1
-            if times > MOST_STALE:
+            if times > FS_MOST_STALE:
                 return reported
             if seconds > 0:
                 now = fs_now_ns()
@@ -229,7 +228,8 @@ def select(rlist, wlist, xlist, timeout=None, /):
     look(&poller, &common, &ready, seconds)
     if ready.count:
         found = {ready.numbers[i] for i in range(ready.count)}
-        if not writers.numbers and not others.numbers and (len(readers.numbers) == 1 or not kernel_is_due()):
+        asks_rest = len(readers.numbers) > 1 and fs_poller_rest_is_due(&common)
+        if not writers.numbers and not others.numbers and not asks_rest:
             return readers.among(found), [], []
         reported = standard_select(readers.numbers, writers.numbers, others.numbers, 0)
         found.update([number for number in reported[0] if not is_left_over(number)])
@@ -252,7 +252,7 @@ cdef tuple select_by_kernel(Files readers, Files writers, Files others, object t
     while True:
         reported = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
         found = reported[0]
-        if times < MOST_STALE:
+        if times < FS_MOST_STALE:
             found = [number for number in found if not is_left_over(number)]
         if found or reported[1] or reported[2] or not reported[0] or seconds == 0:
             break

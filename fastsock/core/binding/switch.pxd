@@ -94,6 +94,9 @@ cdef extern from "switch/polling.h" nogil:
         uint64_t turn
         fs_seats seats
     fs_poller FS_POLLER_NEW
+    enum: FS_MOST_STALE, FS_MOST_BUSY, FS_BUSY_NS
+    bint fs_poller_rest_is_due(const fs_poller *poller)
+    bint fs_poller_kernel_is_first(const fs_poller *poller)
     int fs_polling_is_due()
     int fs_poller_note(fs_poller *poller, int descriptor)
     void fs_poller_drop(fs_poller *poller, int descriptor)

@@ -21,7 +21,6 @@
 #include "system.h"
 
 #define READABLE FS_POLLED_READABLE
-#define MOST_STALE 64
 #define MOST_BUSY 64
 #define BUSY_NS 1000000ull     /* another thread is at work there: then we look again */
 #define KERNEL_EVERY_US 1000.0 /* while rings alone have something, and nothing else was asked for */
@@ -446,7 +445,7 @@ static int wait_for(struct wait *wait)
         if (reported < 0) return reported;
         int kept = keep_what_is_so(wait, reported);
         if (kept > 0 || left_of(wait) == 0) return kept;
-        if (reported > 0 && ++stale > MOST_STALE) return 0;
+        if (reported > 0 && ++stale > FS_MOST_STALE) return 0;
         found = look_again(wait);
     }
 }

@@ -14,10 +14,6 @@
 #include "system.h"
 #include "watched.h"
 
-#define REST_EVERY 16 /* the others must be heard even while some are always ready */
-#define MOST_BUSY 3
-#define BUSY_NS 5000000 /* another thread reads: its end is not heard of */
-#define MOST_STALE 64   /* times in one wait that all the kernel told of was left over */
 #define ALL_STALE (-2)
 
 /* A wait of one thread.  `until`: UINT64_MAX: for ever; 0: not at all. */
@@ -192,8 +188,6 @@ static uint64_t left_until(uint64_t end)
 
 static uint64_t left_of(const struct wait *wait) { return left_until(wait->until); }
 
-static int is_rest_due(const struct wait *wait) { return wait->watch->poller.turn % REST_EVERY == 0; }
-
 static void hear_kernel(struct wait *wait)
 {
     int rung;
@@ -210,13 +204,11 @@ static void hear_bits(struct wait *wait)
     if (ready.count > 0) report_readable(wait, &ready);
 }
 
-/* The program has room for some only.  So each kind comes first at times, as the kernel tells all in turn. */
 static void hear_rest(struct wait *wait)
 {
     const struct fs_poller *poller = &wait->watch->poller;
-    if (!is_rest_due(wait) || (poller->count == 0 && poller->seats.bell <= 0)) return;
-    int kernel_first = poller->turn / REST_EVERY % 2 == 0;
-    if (kernel_first) hear_kernel(wait);
+    if (!fs_poller_rest_is_due(poller) || (poller->count == 0 && poller->seats.bell <= 0)) return;
+    if (fs_poller_kernel_is_first(poller)) hear_kernel(wait);
     hear_bits(wait);
     hear_kernel(wait);
 }
@@ -280,8 +272,8 @@ static int reported(struct wait *wait)
             return 0;
         }
         uint64_t left = left_of(wait);
-        if ((state < 0 || wait->watch->poller.pressing) && left > BUSY_NS)
-            left = busy++ < MOST_BUSY ? 0 : BUSY_NS; /* another thread is at work there, or nobody would tell */
+        if ((state < 0 || wait->watch->poller.pressing) && left > FS_BUSY_NS)
+            left = busy++ < FS_MOST_BUSY ? 0 : FS_BUSY_NS;
         int found = ask(wait, left, asleep, &rung);
         if (found < 0) return found;
         if (wait->watch->descriptor != wait->descriptor) { /* it was closed meanwhile */
@@ -289,7 +281,7 @@ static int reported(struct wait *wait)
             return 0;
         }
         if (keep_what_is_so(wait, found) > 0 || (!waits(wait) && !rung)) return 0;
-        if (found > 0 && ++stale > MOST_STALE) return 0;
+        if (found > 0 && ++stale > FS_MOST_STALE) return 0;
         if (found == 0 && !rung && state >= 0 && !wait->watch->poller.pressing) return 0;
         if (waits(wait) && left_of(wait) == 0) wait->until = 0; /* a last look */
     }

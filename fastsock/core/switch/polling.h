@@ -52,6 +52,21 @@ static inline void fs_poller_begin_anew(struct fs_poller *poller)
     poller->yield.rest = 0;
 }
 
+enum {
+    FS_REST_EVERY = 16,   /* turns of a poller: the others must be heard even while some are always ready */
+    FS_MOST_STALE = 64,   /* times in one wait that all the kernel reported was left over */
+    FS_MOST_BUSY = 3,     /* times that an epoll object looks again at once where another thread reads */
+    FS_BUSY_NS = 5000000, /* later it sleeps for so long: nobody reports the other thread's end */
+};
+
+static inline int fs_poller_rest_is_due(const struct fs_poller *poller) { return poller->turn % FS_REST_EVERY == 0; }
+/* When it is due.  The program may have room for some only.  So each kind comes first at times, as the kernel reports
+ * all in turn. */
+static inline int fs_poller_kernel_is_first(const struct fs_poller *poller)
+{
+    return poller->turn / FS_REST_EVERY % 2 == 0;
+}
+
 /* Whether a connection of this process ever had memory.  Before that a poller asks the kernel alone. */
 static inline int fs_polling_is_due(void) { return atomic_load_explicit(&fs_attached_ever, memory_order_relaxed); }
 
