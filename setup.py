@@ -46,7 +46,7 @@ BINDING = CORE / "binding"
 BOUND = "fastsock.core.binding._core"
 BORROWER = "fastsock.core.preload._core"
 LED = PRELOAD / "led.c"  # where the linker leads the core's own calls: in both
-C_FILES = [path for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
+C_FILES = sorted(CORE.rglob("[!_]*.c"))  # Cython's output has an underscore, also what a removed module left
 
 IS_LINUX = sys.platform == "linux"  # elsewhere there is nothing to compile: all stays on plain TCP
 CORES = len(os.sched_getaffinity(0)) if IS_LINUX else 1
