@@ -4,6 +4,7 @@ C11 that knows no Python, tested alone with sanitizers and fuzzing (tests/core),
 downwards only (tests/core/test_circles.py), and so do folders; everything in the package may import this one.
 
 system, cma, cost, looking   the machine; memory of other processes; what copies cost lately; how long a wait looks
+orphan                       a process that nobody has to wait for
 parts, strided               bytes in several parts of memory; copies of memory with gaps
 sockets/                     calls to the kernel about sockets, ports and pollers
 stream/                      a connection: its memory, its two ends, their doorbell, waiting, leaving

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "end.h"
+#include "orphan.h"
 #include "system.h"
 
 #define BUFFER (128u * 1024)
@@ -273,75 +272,41 @@ int fs_bridge_start(struct fs_end *end, int doorbell, int inner)
 
 /* ---- in a process of its own ---- */
 
-/* Everything but these, above all the copies of the descriptor that the bridge serves, whose last close must reach it. */
-static void close_all_but(const int kept[3])
-{
-    unsigned first = 0;
-    for (int i = 0; i < 3; i++) {
-        unsigned next = ~0u;
-        for (int j = 0; j < 3; j++)
-            if ((unsigned)kept[j] >= first && (unsigned)kept[j] < next) next = (unsigned)kept[j];
-        if (next > first) syscall(SYS_close_range, first, next - 1, 0);
-        first = next + 1;
-    }
-    syscall(SYS_close_range, first, ~0u, 0);
-}
+struct bridged {
+    struct fs_end *end;
+    int doorbell, inner;
+};
 
-static void send_result(int result_out, int result)
+static _Noreturn void be_bridge(void *given, int answers)
 {
-    if (write(result_out, &result, sizeof result) < 0) return; /* who asked is gone */
-    close(result_out);
-}
-
-static _Noreturn void be_bridge(struct fs_end *end, int doorbell, int inner, int result_out)
-{
+    const struct bridged *own = given;
     int error;
     pthread_t thread;
-    fs_ends_leave(end);
+    fs_ends_leave(own->end);
     setsid();
-    close_all_but((const int[]){doorbell, inner, result_out});
-    struct bridge *bridge = prepare(end, doorbell, inner, &thread, &error);
+    fs_close_all_but((const int[]){own->doorbell, own->inner, answers}, 3);
+    struct bridge *bridge = prepare(own->end, own->doorbell, own->inner, &thread, &error);
     if (bridge != NULL) preload(bridge);
-    send_result(result_out, error);
+    fs_orphan_answer(answers, error);
     if (bridge != NULL) {
         open_gate(bridge);
         pump_inwards(bridge);
         pthread_join(thread, NULL);
     } else {
-        fs_end_is_last(end);
+        fs_end_is_last(own->end);
     }
     _exit(0);
 }
 
-static int hear(int hearing)
+static void let_go(int is_alone)
 {
-    int result;
-    ssize_t got;
-    do got = read(hearing, &result, sizeof result);
-    while (got < 0 && errno == EINTR);
-    return got == (ssize_t)sizeof result ? result : -ECHILD;
+    if (is_alone) fs_ends_leave(NULL); /* each was counted for the bridge, too */
+    fs_ends_leave(NULL);
 }
 
 int fs_bridge_fork(struct fs_end *end, int doorbell, int inner)
 {
-    int result_pipe[2];
-    if (pipe2(result_pipe, O_CLOEXEC) != 0) return -errno;
-    pid_t child = fork();
-    int error = child < 0 ? -errno : 0;
-    if (child == 0) { /* twice, so that nobody has to wait for it */
-        pid_t second = fork();
-        if (second == 0) be_bridge(end, doorbell, inner, result_pipe[1]);
-        if (second < 0) {
-            send_result(result_pipe[1], -errno);
-            fs_ends_leave(NULL); /* each was counted for it */
-        }
-        fs_ends_leave(NULL);
-        _exit(0);
-    }
-    close(result_pipe[1]);
-    if (error == 0) error = hear(result_pipe[0]);
-    close(result_pipe[0]);
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    int error = fs_orphan_start(be_bridge, &(struct bridged){end, doorbell, inner}, let_go);
     if (error != 0) return error;
     fs_end_is_last(end); /* the bridge is */
     close(doorbell);

@@ -13,11 +13,10 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "orphan.h"
 #include "stream/end.h"
 #include "system.h"
 #include "table.h"
@@ -174,49 +173,36 @@ static void carry(int connection, int pair, unsigned char *first, size_t length,
     if (pump.reset) reset_at_close(pair);
 }
 
-/* Everything but these: above all the copies of the numbers, whose last close must reach the other end. */
-static void close_all_but(const int *kept, int count)
-{
-    unsigned first = 0;
-    for (int i = 0; i < count; i++) {
-        unsigned next = ~0u;
-        for (int j = 0; j < count; j++)
-            if ((unsigned)kept[j] >= first && (unsigned)kept[j] < next) next = (unsigned)kept[j];
-        if (next > first) syscall(SYS_close_range, first, next - 1, 0);
-        first = next + 1;
-    }
-    syscall(SYS_close_range, first, ~0u, 0);
-}
-
 /* A child that uses no connection was counted at each. */
-static void let_go_of_all(void)
+static void let_go_of_all(int is_alone)
 {
+    (void)is_alone;
     fs_table_abandon();
     fs_ends_leave(NULL);
 }
 
-static void send_result(int result_out, int result)
-{
-    if (write(result_out, &result, sizeof result) < 0) return; /* who asked is gone */
-    close(result_out);
-}
+struct pumped {
+    struct fs_detour *detour;
+    int connection, pair, starting;
+};
 
-static _Noreturn void be_pump(struct fs_detour *detour, int connection, int pair, int starting, int result_out)
+static _Noreturn void be_pump(void *given, int answers)
 {
+    const struct pumped *own = given;
     sigset_t all;
     struct begin begin;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    let_go_of_all();
+    let_go_of_all(0);
     setsid();
-    const int kept[] = {connection, pair, starting, result_out};
-    close_all_but(kept, sizeof kept / sizeof kept[0]);
-    send_result(result_out, 0);
+    fs_close_all_but((const int[]){own->connection, own->pair, own->starting, answers}, 4);
+    fs_orphan_answer(answers, 0);
     ssize_t got;
-    do got = read(starting, &begin, sizeof begin);
+    do got = read(own->starting, &begin, sizeof begin);
     while (got < 0 && errno == EINTR);
-    close(starting);
-    if (got == (ssize_t)sizeof begin) carry(connection, pair, detour->bytes, begin.length, (int)begin.reset);
+    close(own->starting);
+    if (got == (ssize_t)sizeof begin)
+        carry(own->connection, own->pair, own->detour->bytes, begin.length, (int)begin.reset);
     _exit(0);
 }
 
@@ -311,36 +297,6 @@ static int make_pair(int descriptor, int *outer)
     return inner;
 }
 
-static int hear(int hearing)
-{
-    int result;
-    ssize_t got;
-    do got = read(hearing, &result, sizeof result);
-    while (got < 0 && errno == EINTR);
-    return got == (ssize_t)sizeof result ? result : -ECHILD;
-}
-
-/* Twice, so that nobody has to wait for it. */
-static int start_process(struct fs_detour *detour, int connection, int pair, int starting)
-{
-    int result_pipe[2];
-    if (pipe2(result_pipe, O_CLOEXEC) != 0) return -errno;
-    pid_t child = fork();
-    int error = child < 0 ? -errno : 0;
-    if (child == 0) {
-        pid_t second = fork();
-        if (second == 0) be_pump(detour, connection, pair, starting, result_pipe[1]);
-        if (second < 0) send_result(result_pipe[1], -errno);
-        let_go_of_all();
-        _exit(0);
-    }
-    close(result_pipe[1]);
-    if (error == 0) error = hear(result_pipe[0]);
-    close(result_pipe[0]);
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
-    return error;
-}
-
 static int map_room(struct fs_detour *detour)
 {
     for (detour->room = MOST_ROOM; detour->room >= LEAST_ROOM; detour->room /= 4) {
@@ -363,7 +319,7 @@ int fs_detour_prepare(struct fs_detour *detour, int descriptor)
     error = inner < 0 ? inner : pipe2(start, O_CLOEXEC) != 0 ? -errno : 0;
     if (error == 0) {
         detour->start = start[1];
-        error = start_process(detour, descriptor, inner, start[0]);
+        error = fs_orphan_start(be_pump, &(struct pumped){detour, descriptor, inner, start[0]}, let_go_of_all);
         close(start[0]);
     }
     if (inner >= 0) close(inner);
