@@ -17,6 +17,7 @@ Importing this package imports nothing else: the launcher of ranks starts with i
 device, request, status, errors    what programs use
 iodev, ibvdev, sysvdev, smpdev     one device each
 networked, connections, hello      what devices of processes share: connections on first use, and their proof
+tcp_connections                    those that are made by TCP
 gaining                            how a connection of iodev that stays TCP goes into memory
 framing                            what a message looks like
 settings                           the FASTSOCK_MPJ_ variables

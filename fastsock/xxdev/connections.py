@@ -380,6 +380,17 @@ class Connections(abc.ABC):
         return False
 
 
+def listening(sock: Any, address: Any, ranks: int) -> Any:
+    """The socket, which listens at the address, or is closed. Raises OSError."""
+    try:
+        sock.bind(address)
+        sock.listen(max(128, ranks))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def _verdict(kind: bytes, sent: bytes = b"") -> bytes:
     return _VERDICT.pack(kind, min(len(sent), _LONGEST_REASON)) + sent[:_LONGEST_REASON]
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import errno
 import socket
 
-from .connections import Connections
 from .errors import Code, failed
 from .networked import NetworkedDevice
+from .tcp_connections import TcpConnections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .connections import Connections
 
 _ADVICE = {
     errno.ENOSYS: "fastsock was built without the headers of libibverbs and librdmacm: install libibverbs-dev and "
@@ -75,51 +77,14 @@ class Ibvdev(NetworkedDevice):
         return None if counts is None else {"transport": "verbs", **counts}
 
 
-class _QueuePairs(Connections):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._addresses: dict[int, tuple[str, int]] = {}
+class _QueuePairs(TcpConnections):
+    """The queue pair ends with the connection."""
 
-    def listen(self) -> Any:
-        host = self.job.interface
-        listener = socket.socket(_family(host), socket.SOCK_STREAM)
-        try:
-            listener.bind((host, 0))
-            listener.listen(max(128, self.job.size))
-        except BaseException:
-            listener.close()
-            raise
-        return listener
-
-    def publish(self, listener: Any) -> None:
-        host, port = listener.getsockname()[:2]
-        self.job.announce(host, port)
-
-    def reach(self, peer: int) -> Any:
-        host, port = self._addresses[peer] = self.job.address_of(peer)
-        sock = socket.socket(_family(host), socket.SOCK_STREAM)
-        try:
-            self._prepare(sock)
-            sock.settimeout(self.settings.connect_ms / 1e3)
-            sock.connect((host, port))
-        except BaseException:
-            sock.close()
-            raise
-        return sock
-
-    def _prepare(self, sock: Any) -> None:
-        """A host that fell silent ends the connection, and so the queue pair."""
-        probes = 4
-        seconds = max(1, round(self.settings.silence_ms / 1e3 / probes))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.settings.silence_ms > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, seconds)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes - 1)
+    kind = socket.socket
+    nowhere = "a queue pair"
 
     def meet(self, sock: Any, listener: Any, address: Any) -> None:
-        self._prepare(sock)
+        self.prepare(sock)
 
     def settle(self, peer: int, sock: Any, offered: Any, sent: bytes) -> None:
         try:
@@ -130,11 +95,3 @@ class _QueuePairs(Connections):
                 raise
             raise failed(Code.UNREACHABLE, f"no queue pair to {self.name(peer)}: {why}", peer) from error
         sock.detach()  # the descriptor is the engine's now
-
-    def where(self, peer: int) -> str:
-        address = self._addresses.get(peer)
-        return "a queue pair" if address is None else f"{address[0]} port {address[1]}"
-
-
-def _family(host: str) -> int:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -13,17 +13,17 @@ import _socket
 from .. import socket as fast
 from ..meeting.waiting import patience
 from . import gaining
-from .connections import Connections
 from .networked import NetworkedDevice
+from .tcp_connections import TcpConnections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..connection.engine_socket import EngineSocket
+    from .connections import Connections
 
 _MEETING_SECONDS = 30.0  # the other end is a rank of this job: it comes, however busy
-_PROBES = 4
 
 
 class Iodev(NetworkedDevice):
@@ -45,53 +45,23 @@ class Iodev(NetworkedDevice):
         return explanation.explain(sock)
 
 
-class _Streams(Connections):
+class _Streams(TcpConnections):
+    kind = fast.socket
+    nowhere = "a fast socket"
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.standing: dict[int, EngineSocket] = {}
         self._in_memory: set[int] = set()  # ranks whose connection stays TCP, and has gone into memory
-        self._addresses: dict[int, tuple[str, int]] = {}
 
-    def listen(self) -> Any:
-        host = self.job.interface
-        family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
-        listener = fast.socket(family, _socket.SOCK_STREAM)
-        try:
-            listener.bind((host, 0))
-            listener.listen(max(128, self.job.size))
-        except BaseException:
-            listener.close()
-            raise
-        return listener
+    def connect(self, sock: Any, address: tuple[str, int]) -> None:
+        with patience(_MEETING_SECONDS):
+            sock.connect(address)
 
-    def publish(self, listener: Any) -> None:
-        host, port = listener.getsockname()[:2]
-        self.job.announce(host, port)
-
-    def reach(self, peer: int) -> Any:
-        host, port = self._addresses[peer] = self.job.address_of(peer)
-        sock = fast.socket(_socket.AF_INET6 if ":" in host else _socket.AF_INET, _socket.SOCK_STREAM)
-        try:
-            self._prepare(sock)
-            sock.settimeout(self.settings.connect_ms / 1e3)
-            with patience(_MEETING_SECONDS):
-                sock.connect((host, port))
-        except BaseException:
-            sock.close()
-            raise
-        return sock
-
-    def _prepare(self, sock: Any) -> None:
-        """No waiting for small messages, and a network that fell silent is noticed."""
-        silence = self.settings.silence_ms
-        sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-        if silence > 0:
-            seconds = max(1, round(silence / 1e3 / _PROBES))
-            sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
-            sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPIDLE, seconds)
-            sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPINTVL, seconds)
-            sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPCNT, _PROBES - 1)
-            sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, int(silence))
+    def prepare(self, sock: Any) -> None:
+        super().prepare(sock)
+        if self.settings.silence_ms > 0:
+            sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, int(self.settings.silence_ms))
 
     def take(self, listener: EngineSocket) -> tuple[Any, Any]:
         return listener._fast_take()
@@ -100,7 +70,7 @@ class _Streams(Connections):
         with patience(_MEETING_SECONDS):
             sock._fast_meet_from(listener, address)
         if sock.transport == "tcp":
-            self._prepare(sock)
+            self.prepare(sock)
 
     def offer(self, peer: int) -> tuple[bytes, Any]:
         offered = gaining.offer(self._listener)
@@ -118,10 +88,6 @@ class _Streams(Connections):
         except BaseException:
             del self.standing[peer]
             raise
-
-    def where(self, peer: int) -> str:
-        address = self._addresses.get(peer)
-        return "a fast socket" if address is None else f"{address[0]} port {address[1]}"
 
     def close(self) -> None:
         super().close()

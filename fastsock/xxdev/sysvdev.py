@@ -17,7 +17,7 @@ from ..meeting import unix_calls
 from ..system import proof
 from ..system.forkable import new_lock
 from ..system.originals import originals
-from .connections import Connections
+from .connections import Connections, listening
 from .errors import Code, failed
 from .networked import NetworkedDevice
 
@@ -65,13 +65,7 @@ class _Segments(Connections):
 
     def listen(self) -> Any:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(self._address(self.job.rank))
-            listener.listen(max(128, self.job.size))
-        except BaseException:
-            listener.close()
-            raise
-        return listener
+        return listening(listener, self._address(self.job.rank), self.job.size)
 
     def publish(self, listener: Any) -> None:
         self.job.publish(f"sysvdev/{self.job.rank}", b"1")
