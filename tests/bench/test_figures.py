@@ -47,8 +47,8 @@ SHAPES = {
     "A 2.3": (4, "log", "linear", BYTES, "bandwidth, MB/s", 6),
     "A 2.4": (4, "log", "linear", BYTES, "bandwidth, MB/s", 6),
     "A 2.5": (2, "linear", "linear", "size and number of ranks", "speedup", 4),
-    "A 3.13": (1, "log", "linear", BYTES, "latency, us", 7),
-    "A 3.14": (1, "log", "linear", BYTES, MBIT, 7),
+    "A 3.13": (1, "log", "linear", BYTES, "latency, us", 6),
+    "A 3.14": (1, "log", "linear", BYTES, MBIT, 6),
     "A 3.15": (2, "linear", "linear", "ranks", "runtime, s", 4),
     "A 3.16": (2, "linear", "linear", "ranks", "runtime, s", 3),
     "A 4.9": (2, "log", "linear", BYTES, "latency, us", 4),
@@ -107,7 +107,7 @@ def of_products():
 
 SAMPLES = {
     "arrays": lambda: every("ping-pong", [curves.BYTES_UNIX, curves.BYTES_TCP, curves.BYTES_SHM, curves.PICKLED,
-                                          curves.ARRAYS_SHM, curves.ARRAYS_UNIX, curves.ARRAYS_TCP]),
+                                          curves.ARRAYS_SHM, curves.ARRAYS_TCP]),
     "buffers": lambda: [s for what in ("ping-pong", "stream") for s in every(what, [curves.RAW, *pmm.VARIANTS])],
     "bulks": lambda: [s for what in ("ping-pong", "stream")
                       for s in every(what, [curves.RAW, curves.HANDED, curves.POOL, curves.SEGMENT, curves.FRESH])],
