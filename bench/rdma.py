@@ -88,7 +88,7 @@ def _port(name: str | None) -> tuple[dict, dict]:
         for port in device["ports"]:
             if port["state"] == "ACTIVE" and name in (None, device["name"]):
                 return device, port
-    raise Unusable(f"no RDMA device {name or ''} with an active port: see python -m fastsock.doctor".replace("  ", " "))
+    raise Unusable(f"no RDMA device {name or ''} with an active port: see fastsock doctor".replace("  ", " "))
 
 
 def _doctor() -> dict:

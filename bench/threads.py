@@ -44,7 +44,7 @@ def connection(path: str) -> tuple[Any, Any]:
         fastsock.attach(near, 5)
         settling.join()
     if near.transport != "shm":
-        sys.exit(f"the connection took {near.transport}, not shm: see python -m fastsock.doctor")
+        sys.exit(f"the connection took {near.transport}, not shm: see fastsock doctor")
     return near, accepted[0]
 
 

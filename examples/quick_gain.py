@@ -70,7 +70,7 @@ def main() -> None:
     print(row("blocks of 1 MiB", "GB/s", "gb_s", blocks))
     print(f"\nThe launched program's connections took: {taken}.")
     if "shm" not in taken:
-        print("`python -m fastsock.doctor` says why it is not shm, and what to do.")
+        print("`fastsock doctor` says why it is not shm, and what to do.")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ ADVICE: dict[Reason, str] = {
     Reason.KERNEL_FELL_BACK: "explain(sock).detail has the kernel's own reason; `smcr device` lists devices",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
     Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
-    Reason.NO_RDMA_DEVICE: "nothing to do without RDMA hardware; `python -m fastsock.doctor` lists the devices",
+    Reason.NO_RDMA_DEVICE: "nothing to do without RDMA hardware; `fastsock doctor` lists the devices",
     Reason.NO_RDMA_LIBRARY: "install libibverbs1, librdmacm1 and their headers, then reinstall fastsock",
     Reason.OLD_RDMA_LIBRARY: "install librdmacm of rdma-core 53 or newer, or take rdma in place of rsockets",
     Reason.NO_RDMA_ROUTE: "connect to the address of an RDMA device's network",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ADVICE = {
     errno.ENOSYS: "fastsock was built without the headers of libibverbs and librdmacm: install libibverbs-dev and "
     "librdmacm-dev, then fastsock again",
-    errno.ENODEV: "no RDMA device has an active port: see `python -m fastsock.doctor`",
+    errno.ENODEV: "no RDMA device has an active port: see `fastsock doctor`",
     errno.ENOENT: "libibverbs or librdmacm is not installed",
     errno.ENOMEM: "too little memory may be locked: see `ulimit -l`",
     errno.ENOSPC: "the device has no room for so many ranks' segments",

@@ -83,7 +83,7 @@ def resolve(name: str, within: float = user_names.ANSWERS_WITHIN) -> tuple[str, 
     except user_names.Silent as error:
         raise ConnectTimeout(f"rmi:{name}: {error}") from error
     except user_names.Unknown as error:
-        raise UnknownObject(f"rmi:{name}: {error}; python -m fastsock.rmi list shows what there is") from error
+        raise UnknownObject(f"rmi:{name}: {error}; `fastsock list` shows what there is") from error
     host, _, port = text.rpartition(" ")
     return host, int(port)
 
