@@ -75,7 +75,7 @@ class Work:
                 key = process.pid, process.started, told.serial
                 rank = before.get(key)
                 if not isinstance(rank, RankRow):
-                    rank = RankRow(process.pid, process.command, process.job, told.rank, told.size)
+                    rank = RankRow(process.pid, process.command, _job(process), told.rank, told.size)
                 _count(rank, told, seconds if key in before else None)
                 self._known[key] = rank
                 self.ranks.append(rank)
@@ -88,6 +88,11 @@ class Work:
                 _count(daemon, shown, seconds if key in before else None)
                 self._known[key] = daemon
                 self.daemons.append(daemon)
+
+
+def _job(process: Process) -> str:
+    """Ranks that are threads have no environment that names it."""
+    return f"threads of {process.pid}" if process.rank is None else process.job
 
 
 def _count(row: RankRow | DaemonRow, told: ShownRank | ShownDaemon, seconds: float | None) -> None:

@@ -14,11 +14,13 @@ TOP = [sys.executable, "-m", "fastsock", "top"]
 HIDDEN = ("env", "FASTSOCK_SHOWN=0")
 
 
-def test_ranks():
-    with workers.ranks() as runner:
+@pytest.mark.parametrize("device", ["iodev", "smpdev"])
+def test_ranks(device):
+    with workers.ranks(device=device) as runner:
         found = [row for row in top()["ranks"] if row["pid"] in workers.children(runner)]
     assert [(row["rank"], row["size"]) for row in sorted(found, key=lambda row: row["rank"])] == [(0, 2), (1, 2)]
-    assert len({row["job"] for row in found}) == 1 and found[0]["job"] != "?"
+    (job,) = {row["job"] for row in found}
+    assert job == f"threads of {runner.pid}" if device == "smpdev" else job not in ("?", "")
     for row in found:
         # of two rounds at least; the ranks said something to each other before, by short messages
         assert min(row["messages_out"], row["messages_in"]) >= 100

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-RANKS = [sys.executable, "-m", "fastsock", "ranks", "-n", "2", sys.executable, "-c"]
+RANKS = [sys.executable, "-m", "fastsock", "ranks", "-n", "2"]
 # each round: 50 messages of 100 bytes each way, 50 barriers and a broadcast
 RANK = """
 import sys, threading
@@ -75,9 +75,9 @@ _PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 
 
 @contextlib.contextmanager
-def ranks(*before: str) -> Iterator[subprocess.Popen]:
+def ranks(*before: str, device: str = "iodev") -> Iterator[subprocess.Popen]:
     """What started them, once both have worked for a while."""
-    with subprocess.Popen([*before, *RANKS, RANK], **_PIPES) as runner:
+    with subprocess.Popen([*before, *RANKS, "--device", device, "-c", RANK], **_PIPES) as runner:
         try:
             assert runner.stdout.readline() == "ready\n"
             yield runner
