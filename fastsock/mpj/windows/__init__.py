@@ -3,7 +3,8 @@
 win                 the public class
 formation           how the members form a window, and which kind it is; shared: memory that all have
 served              the kind that goes by messages: what an origin sends, and waits for
-server, lock_table  what answers at the target: a thread of each member
+server, lock_table  what is done at the target
+_serving            natively: which thread does it
 frames              what an origin says to a server
 exposed             the memory of a member, and what is done to it
 operations          operations under way

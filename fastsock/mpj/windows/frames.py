@@ -23,7 +23,7 @@ FIRST_ANSWER = 16
 """Answers have tags from this one on, which the origin chooses."""
 LAST_ANSWER = 1 << 30
 
-PUT, GET, ACCUMULATE, FETCH, SWAP, FLUSH, LOCK, UNLOCK, STOP = range(9)
+PUT, GET, ACCUMULATE, FETCH, SWAP, FLUSH, LOCK, UNLOCK = range(8)
 INLINE = 8192
 """Data up to this length travel with the head."""
 

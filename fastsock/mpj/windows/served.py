@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fastsock.core.binding._requests import STANDARD, MessageError
 
@@ -53,7 +54,26 @@ from .window_record import Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def _helping(call: Call) -> Call:
+    """A call that may wait: meanwhile its thread serves the other members."""
+
+    @functools.wraps(call)
+    def helping(self: ServedWindow, *arguments: Any) -> Any:
+        server = self._server
+        if server is None:
+            return call(self, *arguments)
+        server.serving.help()
+        try:
+            return call(self, *arguments)
+        finally:
+            server.serving.leave()
+
+    return helping  # type: ignore[return-value]
 
 
 class ServedWindow(Window):
@@ -264,23 +284,27 @@ class ServedWindow(Window):
 
     # ---- completion ----
 
+    @_helping
     def flush(self, rank: int) -> None:
         if rank != PROC_NULL:
             self.check(rank)
             self.epochs.flush(rank)
             self._complete([rank])
 
+    @_helping
     def flush_all(self) -> None:
         self.check(self.rank)
         self.epochs.flush()
         self._complete(range(len(self.targets)))
 
+    @_helping
     def flush_local(self, rank: int) -> None:
         if rank != PROC_NULL:
             self.check(rank)
             self.epochs.flush(rank)
             self.targets[rank].wait()
 
+    @_helping
     def flush_local_all(self) -> None:
         self.check(self.rank)
         self.epochs.flush()
@@ -319,6 +343,7 @@ class ServedWindow(Window):
 
     # ---- fence ----
 
+    @_helping
     def fence(self, assertion: int) -> None:
         self.check(self.rank)
         self.epochs.fence(assertion)
@@ -337,6 +362,7 @@ class ServedWindow(Window):
 
     # ---- start, complete, post, wait ----
 
+    @_helping
     def start(self, ranks: Sequence[int], assertion: int) -> None:
         self.check(self.rank)
         self.epochs.start(ranks, assertion)
@@ -344,6 +370,7 @@ class ServedWindow(Window):
             for rank in ranks:
                 self._hear(rank, POSTED)
 
+    @_helping
     def complete(self) -> None:
         self.check(self.rank)
         ranks = sorted(self.epochs.complete())
@@ -367,12 +394,14 @@ class ServedWindow(Window):
             for rank in ranks:
                 self._signal(rank, POSTED)
 
+    @_helping
     def wait(self) -> None:
         self.check(self.rank)
         self.epochs.wait()
         self.engine.wait_all(self._completing)
         self._end_exposure()
 
+    @_helping
     def test(self) -> bool:
         self.check(self.rank)
         self.epochs.wait()
@@ -403,6 +432,7 @@ class ServedWindow(Window):
 
     # ---- locks ----
 
+    @_helping
     def lock(self, rank: int, lock_type: int, assertion: int) -> None:
         if rank == PROC_NULL:
             return
@@ -415,6 +445,7 @@ class ServedWindow(Window):
             self._question(rank, LOCK, _argument(lock_type))
         self.epochs.locked[rank] = takes
 
+    @_helping
     def unlock(self, rank: int) -> None:
         if rank == PROC_NULL:
             return
@@ -423,6 +454,7 @@ class ServedWindow(Window):
         del self.epochs.locked[rank]
         self._release([rank], taken)
 
+    @_helping
     def lock_all(self, assertion: int) -> None:
         self.check(self.rank)
         self.epochs.lock_all(assertion)
@@ -434,6 +466,7 @@ class ServedWindow(Window):
             self._end_all([], questions)
         self.epochs.all_locked = takes
 
+    @_helping
     def unlock_all(self) -> None:
         self.check(self.rank)
         taken = self.epochs.unlock_all()
@@ -482,6 +515,7 @@ class ServedWindow(Window):
             return self.memory, self.units[rank]
         return self.parts[rank] if self.parts else buffer(), self.units[rank]
 
+    @_helping
     def free(self) -> None:
         self.check(self.rank)
         self.epochs.free()

@@ -1,14 +1,14 @@
-"""What answers at the target: a thread of each member, which does what the other members ask for, one after another."""
+"""What is done at the target: what the other members ask for, one after another."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from fastsock.core.binding._requests import ANY, CLOSED, MessageError
 
 from ..datatypes.datatype import BYTE
 from ..exceptions import Exception as MPIException
+from ._serving import Serving
 from .exposed import Exposed
 from .frames import (
     ACCUMULATE,
@@ -20,7 +20,6 @@ from .frames import (
     LOCK,
     PUT,
     REQUEST,
-    STOP,
     SWAP,
     UNLOCK,
     Descriptions,
@@ -34,6 +33,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_ANSWERED = (FLUSH, UNLOCK, LOCK)
+"""What is answered with an error, or nothing. Other answers are shorter than expected where there was an error."""
+
 
 class Server:
     """Serves one window of one rank. Ranks are those of the world."""
@@ -41,7 +43,6 @@ class Server:
     def __init__(self, communicator: Any, exposed: Exposed, locks: LockTable) -> None:
         self.engine = communicator.engine
         self.context: int = communicator.context
-        self.rank: int = communicator.world.rank
         self.failure_text = communicator.world.job.failure_text
         self.exposed = exposed
         self.locks = locks
@@ -59,36 +60,46 @@ class Server:
             LOCK: self._lock,
             UNLOCK: self._unlock,
         }
-        # one that waits must not keep a program from its end: then its engine closes, and ends the wait
-        self._thread = threading.Thread(target=self._serve, name=f"window of rank {self.rank}", daemon=True)
+        self.serving = Serving(self.engine, f"window of rank {communicator.world.rank}")
+        self._posted: Any = None
 
     def start(self) -> None:
         """Begins to serve."""
-        self._thread.start()
+        self.serving.start()
+        self._expect()
 
     def stop(self) -> None:
-        """Ends, after all that was asked for before."""
-        if self._thread.is_alive():
-            try:
-                self.engine.isend(Frame(STOP).packed(), self.rank, REQUEST, self.context)
-            except MessageError:
-                return  # the engine is closed, and so the thread ends
-            self._thread.join()
+        """Ends. All members have got what they asked for."""
+        self.serving.stop()
+        self._posted.cancel()
 
-    # ---- the thread ----
+    # ---- requests ----
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                message, envelope = self.engine.recv_new(ANY, REQUEST, self.context)
-            except MessageError as error:
-                if not self._goes_on_without(error):
-                    return
-                continue
-            frame = Frame.unpacked(message)
-            if frame.kind == STOP:
-                return
-            self._do(frame, envelope.source)
+    def _expect(self) -> None:
+        """Receives the next request. There is one at a time: the order of an origin's is kept."""
+        self._posted = self.engine.irecv_new(ANY, REQUEST, self.context)
+        self.serving.when_done(self._posted, self._heard)
+
+    def _heard(self, request: Any) -> None:
+        self.serving.begin()
+        expects = True
+        try:
+            expects = self._began(request)
+        finally:  # also where the program was interrupted
+            if expects:
+                self._expect()
+
+    def _began(self, request: Any) -> bool:
+        """Does what a request asks for. Returns whether the next one may be received."""
+        error = request.error
+        if error is not None:
+            return self._goes_on_without(error)
+        frame, origin = Frame.unpacked(request.payload), request.envelope.source
+        if frame.length and frame.data is None:
+            self._receive(frame, origin)
+            return False
+        self._do(frame, origin)
+        return True
 
     def _goes_on_without(self, error: MessageError) -> bool:
         """Whether there is anything to serve after an error of the engine: a member may have died."""
@@ -100,6 +111,34 @@ class Server:
         self.locks.lose(error.peer, self.failure_text(error.peer) or str(error))
         return True
 
+    def _receive(self, frame: Frame, origin: int) -> None:
+        """Receives the data of a request: where they belong, if they may be put there."""
+        room = land = None
+        if frame.kind == PUT:
+            try:
+                room, land = self.exposed.room(*self._items(frame))
+            except Exception as error:
+                self._errors.setdefault(origin, failure(error))
+        if room is None:
+            request = self.engine.irecv_new(origin, DATA, self.context)
+        else:
+            request = self.engine.irecv(memoryview(room)[: frame.length], origin, DATA, self.context)
+
+        def received(request: Any) -> None:
+            self.serving.begin()
+            try:
+                if request.error is not None:
+                    return  # the origin died, which the next receive tells
+                if room is None and frame.kind != PUT:
+                    frame.data = memoryview(request.payload)
+                    self._do(frame, origin)
+                elif land is not None:
+                    land(frame.length)
+            finally:
+                self._expect()
+
+        self.serving.when_done(request, received)
+
     def _do(self, frame: Frame, origin: int) -> None:
         try:
             self._calls[frame.kind](frame, origin)
@@ -107,8 +146,8 @@ class Server:
             pass  # the origin died, which the next receive tells
         except Exception as error:
             self._errors.setdefault(origin, failure(error))
-            if frame.answer and frame.kind not in (FLUSH, UNLOCK, LOCK):
-                self._answer(frame, origin, b"")  # shorter than what is expected
+            if frame.answer and frame.kind not in _ANSWERED:
+                self._answer(frame, origin, b"")
 
     def _answer(self, frame: Frame, origin: int, data: Any) -> None:
         if origin in self.members:
@@ -119,41 +158,24 @@ class Server:
             return frame.offset, frame.count, BYTE
         return frame.offset, frame.count, self._descriptions.datatype(frame.description)
 
-    def _data(self, frame: Frame, origin: int) -> Any:
-        if frame.data is not None:
-            return frame.data
-        return memoryview(self.engine.recv_new(origin, DATA, self.context)[0])
-
     # ---- operations ----
 
     def _put(self, frame: Frame, origin: int) -> None:
-        if frame.data is not None:
-            self.exposed.store(*self._items(frame), frame.data)
-            return
-        try:
-            room, land = self.exposed.room(*self._items(frame))
-        except MPIException:
-            self._data(frame, origin)  # which nobody else would receive
-            raise
-        self.engine.recv(memoryview(room)[: frame.length], origin, DATA, self.context)
-        if land is not None:
-            land(frame.length)
+        self.exposed.store(*self._items(frame), frame.data)
 
     def _get(self, frame: Frame, origin: int) -> None:
         self._answer(frame, origin, self.exposed.load(*self._items(frame)))
 
     def _accumulate(self, frame: Frame, origin: int) -> None:
-        data = self._data(frame, origin)
-        self.exposed.accumulate(operation_of(frame.argument), *self._items(frame), data)
+        self.exposed.accumulate(operation_of(frame.argument), *self._items(frame), frame.data)
 
     def _fetch(self, frame: Frame, origin: int) -> None:
-        data = self._data(frame, origin)
-        self._answer(frame, origin, self.exposed.fetch(operation_of(frame.argument), *self._items(frame), data))
+        before = self.exposed.fetch(operation_of(frame.argument), *self._items(frame), frame.data)
+        self._answer(frame, origin, before)
 
     def _swap(self, frame: Frame, origin: int) -> None:
         offset, _, datatype = self._items(frame)
-        both = frame.data
-        half = frame.length // 2
+        both, half = frame.data, frame.length // 2
         self._answer(frame, origin, self.exposed.swap(offset, datatype, both[:half], both[half:]))
 
     # ---- synchronization ----

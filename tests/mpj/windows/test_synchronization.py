@@ -46,6 +46,79 @@ def test_accumulates_of_all_ranks_under_shared_locks_lose_nothing():
 
 
 @DEVICE
+def test_a_target_is_served_whatever_it_does(device):
+    def body():
+        memory = np.zeros(3, "i8")
+        window = MPI.Win.Create(memory, 8, comm=comm)
+        if rank == 0:
+            while memory[0] == 0:  # without any call
+                pass
+            comm.recv(source=1)  # in a call of something else
+            window.Lock(0)
+            comm.send(None, 1)
+            while memory[2] == 0:
+                window.Flush(0)  # in a call that does not wait
+            window.Unlock(0)
+        else:
+            for place in range(2):
+                window.Lock(0, MPI.LOCK_SHARED)
+                window.Put(np.ones(1, "i8"), 0, place)
+                window.Unlock(0)
+            comm.send(None, 0)
+            comm.recv(source=0)
+            window.Lock(0, MPI.LOCK_SHARED, MPI.MODE_NOCHECK)  # which does not wait for the lock
+            window.Put(np.ones(1, "i8"), 0, 2)
+            window.Unlock(0)
+        window.Free()
+
+    run(body, 2, device)
+
+
+def test_a_signal_handler_that_raises_ends_a_call_and_not_the_service():
+    def body():
+        import signal
+
+        window = MPI.Win.Allocate(16, 8, comm=comm)
+        raised = 0
+        armed = set()  # of at most one: whether the next signal ends the call
+
+        def interrupt(number, frame):
+            if armed:
+                armed.clear()
+                raise InterruptedError("by the program")
+
+        if rank == 0:
+            signal.signal(signal.SIGALRM, interrupt)
+            for _ in range(200):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+                    while True:
+                        armed.add("once")
+                        comm.iprobe()
+                except InterruptedError:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    raised += 1
+            assert raised == 200
+            comm.send(None, 1)
+        else:
+            turns = 0
+            while turns == 0 or not comm.iprobe(0):
+                window.Lock(0)
+                window.Accumulate(np.ones(1, "i8"), 0)
+                window.Unlock(0)
+                turns += 1
+            comm.recv(source=0)
+            window.Lock(0)
+            value = np.zeros(1, "i8")
+            window.Get(value, 0)
+            window.Unlock(0)
+            assert value[0] == turns
+        window.Free()
+
+    run(body, 2)
+
+
+@DEVICE
 def test_groups_post_and_start(device):
     def body():
         window = MPI.Win.Allocate(8 * size, 8, comm=comm)
