@@ -23,8 +23,8 @@ sys.path.insert(0, str(HERE.parent.parent))
 
 from tests.mpi4py_suite import running, source  # noqa: E402
 
-# One-sided communication, files, dynamic processes, GPUs and what wraps a C library's handles are left out.
-LEFT_OUT = ("MPI.Win", "MPI.File", "Spawn", "Open_port", "cupy", "MPI.Comm.Get_parent")
+# Files, dynamic processes, GPUs and what wraps a C library's handles are left out.
+LEFT_OUT = ("MPI.File", "Spawn", "Open_port", "cupy", "MPI.Comm.Get_parent")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def demos(folder: Path) -> list[Demo]:
     found = [Demo("helloworld", folder / "helloworld.py", 5)]
     for file in sorted(folder.glob("osu_*.py")):
         found.append(Demo(file.stem, file, 4 if "lat" not in file.stem and "bw" not in file.stem else 2))
-    found.append(Demo("cpi-cco", folder / "compute-pi" / "cpi-cco.py", 5, (), "100\n"))
+    for name in ("cpi-cco", "cpi-rma"):
+        found.append(Demo(name, folder / "compute-pi" / f"{name}.py", 5, (), "100\n"))
     for words in ("threads=true", "threads=false", "thread_level=single", "thread_level=multiple", "fast_reduce=true",
                   "fast_reduce=false", "recv_mprobe=true", "recv_mprobe=false", "irecv_bufsz=1024", "errors=default",
                   "errors=exception", "errors=abort", "errors=fatal"):  # fmt: skip
@@ -54,8 +55,8 @@ def demos(folder: Path) -> list[Demo]:
         for ranks in (1, 2, 5):
             found.append(Demo(f"mpi-ref {file.stem}, {ranks} ranks", file, ranks))
     found.append(Demo("mandelbrot", folder / "mandelbrot" / "mandelbrot.py", 7))
-    # the others of its folder are one-sided
-    found.append(Demo("nxtval-threads", folder / "nxtval" / "nxtval-threads.py", 5))
+    for name in ("threads", "onesided", "scalable", "mpi3"):
+        found.append(Demo(f"nxtval-{name}", folder / "nxtval" / f"nxtval-{name}.py", 5))
     found.append(Demo("reductions", folder / "reductions" / "test_reductions.py", 5, ("-q",)))
     found.append(Demo("sequential", folder / "sequential" / "test_seq.py", 5))
     for name in ("cpi", "ring", "threads"):
