@@ -294,13 +294,13 @@ class Answer(Generic[_Typed]):
         if not call.done:
             answered: asyncio.Future[None] = loop.create_future()
 
-            def tell(_: Call) -> None:
+            def finish(_: Call) -> None:
                 if asyncio._get_running_loop() is loop:
                     _settle(answered)
                 else:
                     call_in(loop, _settle, answered)
 
-            if call.calls_when_done(tell):
+            if call.calls_when_done(finish):
                 _settle(answered)
             timer = None
             if call.deadline:

@@ -348,8 +348,8 @@ class BaseProxy(plain.BaseProxy):
             proxy._manager_class = self._manager_class
             return proxy
         if kind == "#ERROR":
-            raised, told = result
-            add_remote_traceback(raised, f"Traceback of the server of {self._token.typeid}:\n{told.rstrip()}")
+            raised, text = result
+            add_remote_traceback(raised, f"Traceback of the server of {self._token.typeid}:\n{text.rstrip()}")
         else:
             raised = convert_to_error(kind, result)
         try:

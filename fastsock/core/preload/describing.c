@@ -142,11 +142,11 @@ void fs_line_list(struct fs_line *line, const union fs_closed_address *address)
 
 /* ---- the path and the reason ---- */
 
-struct told {
+struct wording {
     const char *reason, *detail;
 };
 
-static const struct told whys[] = {
+static const struct wording whys[] = {
     [FS_WHY_YOUNG] = {"not_yet", "it has not carried as much yet"},
     [FS_WHY_LISTENING] = {"not_yet", "this end listens, and the other one has not come yet"},
     [FS_WHY_OFFERED] = {"not_yet", "this end has offered memory, and the other one has not taken it yet"},

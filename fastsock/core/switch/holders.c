@@ -44,13 +44,13 @@ static uint64_t own_stack; /* 0: not known yet */
 
 /* ---- what the kernel tells of a process ---- */
 
-struct told {
+struct seen {
     char state;
     long threads;
     unsigned long long began, stack;
 };
 
-static int ask(const char *path, struct told *told)
+static int ask(const char *path, struct seen *seen)
 {
     char text[1024];
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -65,7 +65,7 @@ static int ask(const char *path, struct told *told)
         after != NULL && sscanf(after + 1,
                                 " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s "
                                 "%llu %*s %*s %*s %*s %*s %llu",
-                                &told->state, &told->threads, &told->began, &told->stack) == 4;
+                                &seen->state, &seen->threads, &seen->began, &seen->stack) == 4;
     return read_all ? 0 : -EPROTO;
 }
 
@@ -87,17 +87,17 @@ static uint64_t own_namespace(void)
 /* Of another namespace nothing can be asked, and a process that cannot be read is believed to be there. */
 static int has_ended(const struct place *place)
 {
-    struct told told;
+    struct seen seen;
     char path[48];
     uint64_t process = atomic_load(&place->process), stack = atomic_load(&place->stack);
     pid_t number = (pid_t)(uint32_t)process;
     if (process >> 32 == 0 || process >> 32 != fs_thread_identity() >> 32) return 0;
     if (kill(number, 0) != 0 && errno == ESRCH) return 1;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)number);
-    if (ask(path, &told) != 0) return 0;
-    if (told.began > atomic_load(&place->began) + 1) return 1;                   /* another one has its number */
-    if ((told.state == 'Z' || told.state == 'X') && told.threads <= 1) return 1; /* its parent has not heard yet */
-    return stack != 0 && told.stack != 0 && told.stack != stack;                 /* it has become another program */
+    if (ask(path, &seen) != 0) return 0;
+    if (seen.began > atomic_load(&place->began) + 1) return 1;                   /* another one has its number */
+    if ((seen.state == 'Z' || seen.state == 'X') && seen.threads <= 1) return 1; /* its parent has not heard yet */
+    return stack != 0 && seen.stack != 0 && seen.stack != stack;                 /* it has become another program */
 }
 
 /* ---- places ---- */
@@ -234,11 +234,11 @@ int fs_holders_leave(struct fs_holders *holders, enum fs_asking asking)
 
 void fs_holders_before_fork(int holds)
 {
-    struct told told;
+    struct seen seen;
     pthread_mutex_lock(&lock);
     child_place = CROWD;
     if (!holds || own == NULL) return;
-    if (own_stack == 0 && ask("/proc/self/stat", &told) == 0) own_stack = told.stack;
+    if (own_stack == 0 && ask("/proc/self/stat", &seen) == 0) own_stack = seen.stack;
     if (own_place != CROWD) atomic_store(&own->places[own_place].stack, own_stack);
     child_place = take_place(own);
 }

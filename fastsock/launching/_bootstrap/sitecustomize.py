@@ -83,10 +83,10 @@ def install_or_report():
     try:
         install()
     except Exception as error:
-        tell(error)
+        report(error)
 
 
-def tell(error):
+def report(error):
     if sys.stderr is not None:
         sys.stderr.write("fastsock is not installed in this process: %s: %s\n" % (type(error).__name__, error))
 
@@ -114,11 +114,11 @@ class Finder(object):  # noqa: UP004
             install()
         except (ImportError, RuntimeError) as error:
             if len(sys._current_frames()) == 1:
-                tell(error)
+                report(error)
             else:  # another thread imports a part of fastsock, and waits for this one: it must have it first
                 start_new_thread(install_or_report, ())
         except Exception as error:
-            tell(error)
+            report(error)
         finally:
             # another list: who goes through the old one misses nobody
             sys.meta_path = [each for each in sys.meta_path if each is not self]
@@ -150,7 +150,7 @@ def bring():
     except RuntimeError:
         pass  # Python has seen a deadlock: another thread imports fastsock, and waits for this one. It installs
     except ImportError as error:
-        tell(error)
+        report(error)
 
 
 def clear_environment():

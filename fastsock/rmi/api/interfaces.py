@@ -246,13 +246,13 @@ def _interface(kind: type) -> Interface:
         raise TypeError(
             f"{kind.__qualname__} exposes nothing: write @rmi.expose above the class, or above what may be called"
         )
-    _tell_of_hidden(kind, under, {name: where for name, where in hidden.items() if name not in names})
+    _warn_of_hidden(kind, under, {name: where for name, where in hidden.items() if name not in names})
     if len(entries) > MOST_METHODS:
         raise TypeError(f"{kind.__qualname__} exposes {len(entries)} names; {MOST_METHODS} can be told apart")
     return Interface(kind.__qualname__, tuple(entries), serial)
 
 
-def _tell_of_hidden(kind: type, under: str, hidden: dict[str, str]) -> None:
+def _warn_of_hidden(kind: type, under: str, hidden: dict[str, str]) -> None:
     """A mark is not inherited: who writes a subclass decides anew. Who did not decide anything is told."""
     if hidden:
         where = " and ".join(dict.fromkeys(hidden.values()))

@@ -22,7 +22,7 @@ _KINDS = (
     Parameter.VAR_KEYWORD,
 )
 _SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
-_TELLING = (bool, int, float, complex, str, bytes, type(None))  # values whose text tells no more than a signature does
+_SHORT = (bool, int, float, complex, str, bytes, type(None))  # values whose text tells no more than a signature does
 
 
 class Member(NamedTuple):
@@ -53,11 +53,11 @@ class Description:
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._told: dict[str, Any] = {}
+        self._described: dict[str, Any] = {}
         self.doc: str | None = None
         if isinstance(source, tuple):
             self.doc, members = source
-            self._told = {name: (doc, signature) for name, doc, signature in members}
+            self._described = {name: (doc, signature) for name, doc, signature in members}
         elif source is not None:
             self.doc = inspect.getdoc(source)
 
@@ -65,7 +65,7 @@ class Description:
         """What is said of a name: nothing, and any arguments, where nothing is known."""
         if not isinstance(self._source, tuple):
             return _member(self._source, name)
-        doc, signature = self._told.get(name, (None, None))
+        doc, signature = self._described.get(name, (None, None))
         return Member(name, doc, ANY if signature is None else _signature_of(signature))
 
 
@@ -114,7 +114,7 @@ def _plain(signature: Signature) -> tuple[Any, ...]:
 def _plain_default(default: Any) -> str | None:
     if default is Parameter.empty:
         return None
-    return repr(default) if type(default) in _TELLING else "..."
+    return repr(default) if type(default) in _SHORT else "..."
 
 
 def _plain_annotation(annotation: Any) -> str | None:
@@ -123,18 +123,18 @@ def _plain_annotation(annotation: Any) -> str | None:
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
-def from_told(told: Any) -> tuple[Any, ...] | None:
+def from_described(described: Any) -> tuple[Any, ...] | None:
     """What another process told, if it has the form that `described` gives it. None: it tells nothing."""
     try:
-        doc, members = told
-        hash(told)
+        doc, members = described
+        hash(described)
         for name, of_member, signature in members:
             if type(name) is not str or type(of_member) not in (str, type(None)):
                 return None
             _signature_of(signature)
     except (TypeError, ValueError, IndexError):
         return None
-    return told if type(told) is tuple and type(doc) in (str, type(None)) else None
+    return described if type(described) is tuple and type(doc) in (str, type(None)) else None
 
 
 def _signature_of(plain: Any) -> Signature:

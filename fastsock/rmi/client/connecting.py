@@ -11,7 +11,7 @@ from ... import config
 from ...system.originals import originals
 from ..api import interfaces
 from ..api.interfaces import METHOD, Entry, Interface
-from ..api.introspection import from_told
+from ..api.introspection import from_described
 from ..errors import (
     BadAddress,
     BadFrame,
@@ -201,7 +201,7 @@ def described_by(interface: Any, found: Interface, session: Session, address: st
     name = addresses.parse(address).name
     describe = _method(session, "describe", DESCRIBE)
     try:
-        return from_told(session.connection.call(describe, (name,), None, attempt.until))
+        return from_described(session.connection.call(describe, (name,), None, attempt.until))
     except (CallTimeout, UnknownMethod, UnknownObject):  # or an older daemon; or an object that went in this moment
         return None
 

@@ -63,7 +63,7 @@ class Future(Generic[_Returned]):
 
     def __repr__(self) -> str:
         state = "cancelled" if self._cancelled else "done" if self._call.done else "pending"
-        return f"<future of {self._connection.session.told(self._call.method)}: {state}>"
+        return f"<future of {self._connection.session.described(self._call.method)}: {state}>"
 
     def result(self, timeout: float | None = None) -> _Returned:
         """The value. Raises what the call raised, CallTimeout at the call's deadline.
@@ -93,7 +93,9 @@ class Future(Generic[_Returned]):
                     raise
                 if self._ends_late():
                     continue
-                raise TimeoutError(f"{connection.session.told(call.method)}: no answer yet; the call goes on") from None
+                raise TimeoutError(
+                    f"{connection.session.described(call.method)}: no answer yet; the call goes on"
+                ) from None
             except BaseException:
                 self.cancel()
                 raise

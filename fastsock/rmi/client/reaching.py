@@ -85,10 +85,10 @@ def open_session(
             carriers.attach_agreed(beneath)
     except BaseException as error:
         sock.close()
-        told = _of_hello(error, where, path, attempt)
-        if told is None:
+        failure = _of_hello(error, where, path, attempt)
+        if failure is None:
             raise
-        raise told from error
+        raise failure from error
     trust = trust_pickle and end.other.trusts_pickle
     return Session(sock, pool, where, limits, named=named, version=end.other.version, trust_pickle=trust)
 
@@ -132,19 +132,21 @@ def stream_to(host: str, port: int, attempt: Attempt) -> Any:
 
 
 def _of_connecting(error: OSError | None, where: str, attempt: Attempt) -> ConnectError:
-    told: ConnectError
+    failure: ConnectError
     if isinstance(error, TimeoutError):
-        told = attempt.late(f"{where} did not take the connection (tcp)")
-        told.args = (f"{told}: its host is down, a firewall drops what is sent, or its daemon's process is stopped",)
+        failure = attempt.late(f"{where} did not take the connection (tcp)")
+        failure.args = (
+            f"{failure}: its host is down, a firewall drops what is sent, or its daemon's process is stopped",
+        )
     elif isinstance(error, ConnectionRefusedError):
-        told = ConnectRefused(
+        failure = ConnectRefused(
             f"{attempt.what}: nobody listens at {where} (tcp): start the daemon there, or correct the address"
         )
     else:
         why = error.strerror or error if error is not None else "it has no address"
-        told = ConnectError(f"{attempt.what}: no connection to {where} (tcp): {why}")
-    told.errno = error.errno if error is not None else None
-    return told
+        failure = ConnectError(f"{attempt.what}: no connection to {where} (tcp): {why}")
+    failure.errno = error.errno if error is not None else None
+    return failure
 
 
 def look_up(host: str, port: int, attempt: Attempt) -> list[tuple[int, Any]]:

@@ -33,7 +33,7 @@ cdef class ObjectPacker(SpecialPacker):
     cdef int _describe(self) except -1
     cdef int write_exception(self, object value, object kind) except -1
     cdef int write_reduced(self, object value) except -1
-    cdef object told(self, object member)
+    cdef object stand_in(self, object member)
     cdef bint travels(self, object kind) except -1
     cdef int write_state(self, object state) except -1
     cdef int write_cause(self, object value) except -1

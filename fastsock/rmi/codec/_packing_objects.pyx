@@ -199,19 +199,19 @@ cdef class ObjectPacker(SpecialPacker):
         if type(value) is not base:
             state = {**(state or {}), **slots_of(value, base)}
         if isinstance(value, _GROUP):
-            arguments = (value.message, [self.told(member) for member in value.exceptions])
+            arguments = (value.message, [self.stand_in(member) for member in value.exceptions])
         self.write_made(arguments)
         self.write_state(state)
         self.write_cause(value)
 
     @cython.final
-    cdef object told(self, object member):
+    cdef object stand_in(self, object member):
         """A member of a group. One of a class that cannot travel leaves its name and text."""
         if not self.finds_classes or self.travels(type(member)):
             return member
-        told = RemoteError(name_of(type(member)), text_of(member))
-        told.__cause__ = member.__cause__
-        return told
+        made = RemoteError(name_of(type(member)), text_of(member))
+        made.__cause__ = member.__cause__
+        return made
 
     @cython.final
     cdef bint travels(self, object kind) except -1:
@@ -230,9 +230,9 @@ cdef class ObjectPacker(SpecialPacker):
         if cause is not None and memo_get(self.memo, cause) == OPEN:
             cause = None
         if cause is not None and not self.travels(type(cause)):
-            told = Exception(f"{name_of(type(cause))}: {text_of(cause)}")
-            told.__cause__ = cause.__cause__
-            cause = told
+            made = Exception(f"{name_of(type(cause))}: {text_of(cause)}")
+            made.__cause__ = cause.__cause__
+            cause = made
         self.write_made(cause)
 
     @cython.final

@@ -80,7 +80,7 @@ class Home:
     ) -> Any:
         """A call of a method with marks."""
         if method.flags & IS_ONEWAY:
-            connection.tell(method, arguments, keywords, deadline)
+            connection.notify(method, arguments, keywords, deadline)
             return None
         try:
             return connection.call(method, arguments, keywords, deadline, flags)
@@ -329,7 +329,7 @@ class Held:
     def __init__(self, references: Any, number: int) -> None:
         self.number = number
         self.count = 1
-        self.told = False  # that it was let go
+        self.reported = False  # that it was let go
         self._references = references
         self.target: Callable[[], Target | None] = lambda: None
 

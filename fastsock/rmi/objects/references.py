@@ -302,17 +302,17 @@ class References:
         """A proxy was collected. This may happen anywhere, so another thread tells the other end."""
         if self._session.connection.lost is None:
             self._dropped.append(held)
-            self._session.submit_from_anywhere(self._tell)
+            self._session.submit_from_anywhere(self._report_released)
 
-    def _tell(self) -> None:
+    def _report_released(self) -> None:
         """Tells of all that were collected until now: the jobs of the later ones then find nothing."""
         counts: list[int] = []
         with self._lock:
             while self._dropped:
                 held = self._dropped.popleft()
-                if held.told:
+                if held.reported:
                     continue
-                held.told = True
+                held.reported = True
                 if self._held.get(held.number) is held:
                     del self._held[held.number]
                 counts += held.number, held.count

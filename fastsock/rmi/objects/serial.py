@@ -217,7 +217,7 @@ class SerialLock:
             if holder.number in known:
                 raise Deadlock(
                     f"{text}: it would wait for ever, and has not run. It waits for {ahead[0].text}, which waits for"
-                    f" {holder.text}. The calls on whose behalf it is made: {chains.told(request.chain)}"
+                    f" {holder.text}. The calls on whose behalf it is made: {chains.described(request.chain)}"
                 )
             if holder.number not in seen:
                 seen.add(holder.number)

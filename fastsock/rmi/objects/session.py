@@ -156,7 +156,7 @@ class Session:
 
     # ---- messages of errors ----
 
-    def told(self, method: Any) -> str:
+    def described(self, method: Any) -> str:
         """What was called, and where."""
         return f"{method.target.name}.{method.name} at {self.where}" if method is not None else self.where
 
@@ -167,11 +167,11 @@ class Session:
         if method is None:
             return LostPeer(f"the connection to {self.where} is lost{cause}")
         ran = "the call can have run" if sent else "the call has not run"
-        return LostPeer(f"{self.told(method)}: the connection is lost{cause}; {ran}")
+        return LostPeer(f"{self.described(method)}: the connection is lost{cause}; {ran}")
 
     def late(self, call: Call) -> str:
         """The text of a timeout."""
-        return f"{self.told(call.method)}: no answer in time; the call can have run, its answer will be dropped"
+        return f"{self.described(call.method)}: no answer in time; the call can have run, its answer will be dropped"
 
     def ended(self) -> LostPeer:
         """The error for the end of the stream."""
@@ -264,7 +264,7 @@ class Session:
         for good, value in zip(rows[::2], rows[1::2], strict=True):
             if good and not self._is_packable(value):
                 error = NotPackable(f"{request.exported.name}: a value of {type(value).__qualname__} cannot be sent")
-                found += (False, self.told_of_error(error))
+                found += (False, self.described_error(error))
             else:
                 found += (good, value)
         request.kind = CALL
@@ -332,11 +332,11 @@ class Session:
 
     def send_error(self, kind: int, number: int, error: BaseException) -> None:
         """Sends an exception: as itself where the other end may know its class, else by name and text."""
-        told = self.told_of_error(error)
+        described = self.described_error(error)
         flags = 1 if kind == END else 0
-        self.send(kind, number, told, flags)
+        self.send(kind, number, described, flags)
 
-    def told_of_error(self, error: BaseException) -> tuple[Any, str, str, str]:
+    def described_error(self, error: BaseException) -> tuple[Any, str, str, str]:
         """What is sent of an exception: itself or None, its class's name, its text, its traceback."""
         self._count_error()
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
@@ -431,7 +431,7 @@ class Session:
         found = {id(each): each for each in (*self.connection.under_way(), *list(self.running.values()))}
         return [f"{_called(each)} from {self.where}" for each in found.values()]
 
-    def told_of(self) -> dict[str, Any]:
+    def as_values(self) -> dict[str, Any]:
         """What is shown of this connection."""
         connection = self.connection
         return {

@@ -169,19 +169,19 @@ async def next_of(stream: Stream) -> Any:
         loop = asyncio.get_running_loop()
         arrived = loop.create_future()
 
-        def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
+        def wake(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
             call_in(loop, _settle_future, waiting)
 
         timer = None
         if stream.deadline:
-            timer = loop.call_later(max(stream.deadline - originals.monotonic(), 0.0), tell)
+            timer = loop.call_later(max(stream.deadline - originals.monotonic(), 0.0), wake)
         try:
-            if not stream.tells(tell):
+            if not stream.wakes(wake):
                 await arrived
                 if not stream.items and not stream.over and 0.0 < stream.deadline <= originals.monotonic():
                     raise stream.late()
         finally:
-            stream.tells(None)
+            stream.wakes(None)
             if timer is not None:
                 timer.cancel()
     return stream.take()

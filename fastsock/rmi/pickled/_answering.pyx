@@ -9,7 +9,7 @@ LOST = (EOFError, OSError)
 
 def serve(server, Connection connection):
     """Answers until the connection is lost, or the server stops."""
-    cdef Pickled told
+    cdef Pickled packed
     stopping = server.stop_event.is_set
     while not stopping():
         try:
@@ -23,12 +23,12 @@ def serve(server, Connection connection):
                 request = None  # an argument may be the last reference to what it is
             body = buffers = None
             try:
-                told = connection.pickled(answer)
+                packed = connection.pickled(answer)
             except Exception:
-                told = connection.pickled(("#UNSERIALIZABLE", traceback.format_exc()))
+                packed = connection.pickled(("#UNSERIALIZABLE", traceback.format_exc()))
             answer = None
-            connection.send_pickled(told)
-            told = None
+            connection.send_pickled(packed)
+            packed = None
         except LOST:
             return
 
@@ -54,8 +54,8 @@ cdef object _answer(object server, Connection connection, object request):
         value = method(*arguments, **keywords)
     except Exception as error:
         trace = error.__traceback__
-        told = traceback.format_exception(type(error), error, trace.tb_next if trace is not None else None)
-        return "#ERROR", (error.with_traceback(None), "".join(told))
+        packed = traceback.format_exception(type(error), error, trace.tb_next if trace is not None else None)
+        return "#ERROR", (error.with_traceback(None), "".join(packed))
     if not method_to_typeid or name not in method_to_typeid:
         return "#RETURN", value
     try:

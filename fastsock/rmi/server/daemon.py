@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 HELLO_WITHIN = 10.0  # seconds
 _IPV4_IN_IPV6 = bytes(10) + b"\xff\xff"
-MOST_TOLD = 5  # calls that are named
+MOST_NAMED = 5  # calls that are named
 MOST_STRANGERS = 256  # connections that have not proved the key yet
 
 
@@ -238,7 +238,7 @@ class Daemon:
             wait_for(self._done.wait)
         except KeyboardInterrupt:
             with suppress(KeyboardInterrupt):
-                self._close(self._tell)
+                self._close(self._log_waiting)
             self._done.set()
 
     async def run(self) -> None:
@@ -257,28 +257,28 @@ class Daemon:
                 if start_thread(self._close_for, loop, closed, name="fastsock.rmi.closing", for_program=True):
                     await either(closed, presses.next())
                 else:
-                    self._close(self._tell)
+                    self._close(self._log_waiting)
         finally:
             self._done.set()
 
     def _close_for(self, loop: asyncio.AbstractEventLoop, closed: asyncio.Future[None]) -> None:
-        self._close(self._tell)
+        self._close(self._log_waiting)
         call_in(loop, _settle, closed)
 
-    def _tell(self, seconds: float) -> None:
+    def _log_waiting(self, seconds: float) -> None:
         """What is waited for after Ctrl-C."""
         calls = [each for session in list(self._left) for each in session.under_way()]
-        more = f" and {len(calls) - MOST_TOLD} more" if len(calls) > MOST_TOLD else ""
+        more = f" and {len(calls) - MOST_NAMED} more" if len(calls) > MOST_NAMED else ""
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
-        told = f"{count}: {', '.join(calls[:MOST_TOLD])}{more}" if calls else "streams"
-        log.warning("waiting for %s, %.0f s at most; Ctrl-C again ends at once", told, seconds)
+        text = f"{count}: {', '.join(calls[:MOST_NAMED])}{more}" if calls else "streams"
+        log.warning("waiting for %s, %.0f s at most; Ctrl-C again ends at once", text, seconds)
 
     def __enter__(self) -> Daemon:
         return self
 
     def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self._close(self._tell)
+            self._close(self._log_waiting)
         else:
             self.close()
 
@@ -405,9 +405,9 @@ def _listen(address: tuple[str, int]) -> Any:
             why = f"{host} is no address of this host: give one of its own, or 0.0.0.0 for all"
         else:
             why = str(getattr(error, "strerror", None) or error)
-        told = ListenError(f"the daemon cannot listen at {place(host, port)}: {why}")
-        told.errno = number
-        raise told from error
+        refused = ListenError(f"the daemon cannot listen at {place(host, port)}: {why}")
+        refused.errno = number
+        raise refused from error
 
 
 def _settle(closed: asyncio.Future[None]) -> None:
@@ -489,8 +489,8 @@ class _Services:
                 name: (entry.made_by if isinstance(entry.made_by, type) else type(entry.made_by)).__qualname__
                 for name, entry in list(daemon._objects.items())
             },
-            "connections": [session.told_of() for session in list(daemon._sessions)],
-            "kept": daemon._leases.told_of(),
+            "connections": [session.as_values() for session in list(daemon._sessions)],
+            "kept": daemon._leases.as_values(),
         }
 
 

@@ -82,7 +82,7 @@ class Leases:
                     self._reaping = False
                     return
 
-    def told_of(self) -> list[dict[str, Any]]:
+    def as_values(self) -> list[dict[str, Any]]:
         """What is shown of the objects that wait for their clients."""
         now = originals.monotonic()
         with self._changed:

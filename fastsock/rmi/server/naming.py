@@ -32,23 +32,23 @@ class Announcer:
         self._address = address
         self._options = options
         self._lock = allocate_lock()
-        self._told: dict[str, dict[str, Any]] = {}
+        self._registered: dict[str, dict[str, Any]] = {}
         self._session: Any = None
         self._names: Any = None
         self._closed = False
-        self._tells_again = False  # a thread is about to
+        self._registers_again = False  # a thread is about to
 
     def add(self, name: str, metadata: dict[str, Any]) -> None:
         """Tells the server of an object. Raises what a call raises, ValueError where another daemon has the name."""
         with self._lock:
             self._connect()
-            self._tell(name, metadata)
-            self._told[name] = metadata
+            self._register(name, metadata)
+            self._registered[name] = metadata
 
     def remove(self, name: str) -> None:
         """The object is there no more."""
         with self._lock:
-            self._told.pop(name, None)
+            self._registered.pop(name, None)
             if self._session is not None and self._session.connection.lost is None:
                 self._names.unregister(name)
 
@@ -66,7 +66,7 @@ class Announcer:
         self._session.on_end.append(self._lost)
         self._session.serve()  # nobody waits on this connection: a thread sees its end
 
-    def _tell(self, name: str, metadata: dict[str, Any]) -> None:
+    def _register(self, name: str, metadata: dict[str, Any]) -> None:
         host, port = self._address
         if host in _WILDCARDS:
             host = self._session.sock.getsockname()[0]  # the address by which the server's network is reached
@@ -74,23 +74,23 @@ class Announcer:
         self._names.register(name, f"{self._scheme}://{host}:{port}/{name}", metadata)
 
     def _lost(self, _: Any) -> None:
-        if self._closed or self._tells_again:
+        if self._closed or self._registers_again:
             return
-        self._tells_again = True
-        if not start_thread(self._tell_all, name="fastsock.rmi.naming"):
-            self._tells_again = False
+        self._registers_again = True
+        if not start_thread(self._register_all, name="fastsock.rmi.naming"):
+            self._registers_again = False
             log.warning("the name server %s will not be told again: no more threads", self._server)
 
-    def _tell_all(self) -> None:
+    def _register_all(self) -> None:
         originals.sleep(AGAIN_AFTER)
-        self._tells_again = False
+        self._registers_again = False
         try:
             with self._lock:
                 if self._closed:
                     return
                 self._connect()
-                for name, metadata in self._told.items():
-                    self._tell(name, metadata)
+                for name, metadata in self._registered.items():
+                    self._register(name, metadata)
         except (RmiError, OSError, ValueError) as error:
             log.warning("the name server %s could not be told again: %s", self._server, error)
             self._lost(None)

@@ -53,7 +53,7 @@ cdef class Connection(Servant):
 
     cpdef object call(self, Method method, object arguments, object keywords, double deadline, int flags=*)
     cpdef Call start(self, int kind, Method method, object arguments, object keywords, double deadline, int flags)
-    cpdef object tell(self, Method method, object arguments, object keywords, double deadline)
+    cpdef object notify(self, Method method, object arguments, object keywords, double deadline)
     cdef int _send_call(self, int kind, Method method, object arguments, object keywords, double deadline, int flags,
                         Call call) except -1
     cdef unsigned int _next_number(self) except? 0

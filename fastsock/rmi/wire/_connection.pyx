@@ -103,7 +103,7 @@ cdef class Method:
         if target.timeout:
             deadline = now() + target.timeout
         if self.flags == IS_ONEWAY:
-            connection.tell(self, arguments, keywords, deadline)
+            connection.notify(self, arguments, keywords, deadline)
             return None
         if self.flags:
             return target.home.call(self, connection, arguments, keywords, deadline)
@@ -180,7 +180,7 @@ cdef class Connection(Servant):
         self._send_call(kind, method, arguments, keywords, deadline, flags, call)
         return call
 
-    cpdef object tell(self, Method method, object arguments, object keywords, double deadline):
+    cpdef object notify(self, Method method, object arguments, object keywords, double deadline):
         """Sends a one-way call."""
         self._send_call(ONEWAY, method, arguments, keywords, deadline, 0, None)
 
@@ -232,7 +232,7 @@ cdef class Connection(Servant):
                     left = deadline - now()
                     if left <= 0:
                         raise CallTimeout(
-                            f"{self.session.told(method)}: no time was left to make the call: it has not run"
+                            f"{self.session.described(method)}: no time was left to make the call: it has not run"
                         )
                     packer.pack(left)
                 if flags & BEHALF:

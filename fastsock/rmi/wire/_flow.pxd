@@ -22,7 +22,7 @@ cdef class Outflow:
 cdef class Inflow:
     cdef object __weakref__  # here, not of Stream: a class without other fields of its own would not clear it
     cdef public object session, method, items, error
-    cdef object told
+    cdef object waker
     cdef public Sender connection
     cdef public unsigned int number
     cdef public double deadline
@@ -33,7 +33,7 @@ cdef class Inflow:
 
     cpdef object arrived(self, object item, Py_ssize_t size)
     cpdef object beat(self)
-    cpdef bint tells(self, object function) except -1
+    cpdef bint wakes(self, object function) except -1
     cdef object _next(self)
     cdef double _until(self) except -1
     cpdef object late(self)

@@ -90,7 +90,7 @@ cdef class Inflow:
         self.items = deque()
         self.over = False
         self.error = None
-        self.told = None  # of an event loop that reads it
+        self.waker = None  # of an event loop that reads it
         self._pulses = []
         self._taken = 0
         self._taken_size = 0
@@ -108,18 +108,18 @@ cdef class Inflow:
         if self._pulses:
             for pulse in list(self._pulses):
                 self.connection.settle(pulse, None, False)
-        if self.told is not None:
+        if self.waker is not None:
             self._counting.acquire()
-            told = self.told
+            waker = self.waker
             self._counting.release()
-            if told is not None:
-                told()
+            if waker is not None:
+                waker()
 
-    cpdef bint tells(self, object function) except -1:
+    cpdef bint wakes(self, object function) except -1:
         """The receiver will call it, if it is not None, when something comes. Whether there is something already."""
         self._counting.acquire()
-        before = self.told  # lives until nobody reads it any more
-        self.told = function
+        before = self.waker  # lives until nobody reads it any more
+        self.waker = function
         self._counting.release()
         del before
         return self.over or len(self.items) > 0
@@ -164,11 +164,11 @@ cdef class Inflow:
 
     cpdef object late(self):
         """The error where nothing came in time. The stream ends where its own time is over."""
-        told = f"{self.session.told(self.method)}: no item of the stream came in time"
+        text = f"{self.session.described(self.method)}: no item of the stream came in time"
         if not self.deadline or originals.monotonic() < self.deadline:
-            return CallTimeout(told)
+            return CallTimeout(text)
         self.close()
-        return CallTimeout(f"{told}; it is closed")
+        return CallTimeout(f"{text}; it is closed")
 
     cpdef object close(self):
         """Leaves the stream."""
@@ -199,7 +199,7 @@ cdef class Stream(Inflow):
     """The end that reads a stream: an iterator. Leaving it early (close(), `with`, dropping it) closes the other."""
 
     def __repr__(self):
-        return f"<stream of {self.session.told(self.method)}>"
+        return f"<stream of {self.session.described(self.method)}>"
 
     cpdef object ended(self, object error):
         """No more will come. The receiver calls it."""

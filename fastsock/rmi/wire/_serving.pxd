@@ -23,8 +23,8 @@ cdef class Servant(Sender):
     cdef dict _free, _given_up
 
     cdef Request _request(self)
-    cdef double _deadline_told(self, object left) except? -1
-    cdef unsigned int _behalf_told(self, object number) except? 0
+    cdef double _deadline_given(self, object left) except? -1
+    cdef unsigned int _behalf_given(self, object number) except? 0
     cpdef bint is_half_read(self, object error) except -1
     cdef int _half_handled(self, object error) except -1
     cdef bint claim(self, Request request) except -1

@@ -48,9 +48,9 @@ cdef class Servant(Sender):
         try:
             self._begin()
             if flags & DEADLINE:
-                deadline = self._deadline_told(unpacker.unpack())
+                deadline = self._deadline_given(unpacker.unpack())
             if flags & BEHALF:
-                behalf = self._behalf_told(unpacker.unpack())
+                behalf = self._behalf_given(unpacker.unpack())
             if flags & CHAIN:
                 chain = unpacker.unpack()
                 if not chains.is_chain(chain):
@@ -93,13 +93,13 @@ cdef class Servant(Sender):
             request.chain = chain if exported.flags else chains.passed(chain, request)
         return request
 
-    cdef double _deadline_told(self, object left) except? -1:
+    cdef double _deadline_given(self, object left) except? -1:
         """When the caller waits no more. 0: it waits for ever."""
         if type(left) is not float or left != left:
             raise BadFrame(f"{self.peer}: the time of a call is no number")
         return left + now() if left else 0.0
 
-    cdef unsigned int _behalf_told(self, object number) except? 0:
+    cdef unsigned int _behalf_given(self, object number) except? 0:
         """The number of the call on whose behalf this one is made."""
         if not 0 <= whole_number(number) <= 0xFFFFFFFF:
             raise BadFrame(f"{self.peer}: a call on behalf of what is no call")
@@ -120,10 +120,10 @@ cdef class Servant(Sender):
         if isinstance(error, RmiError) and not interrupted(error):
             self.fail(error)
             raise error
-        told = f"{self.peer}: {type(error).__name__} was raised while a message was handled"
-        self.fail(LostPeer(told))
+        text = f"{self.peer}: {type(error).__name__} was raised while a message was handled"
+        self.fail(LostPeer(text))
         if isinstance(error, MemoryError):
-            raise LostPeer(told) from error
+            raise LostPeer(text) from error
         raise error
 
     cdef bint claim(self, Request request) except -1:
@@ -352,7 +352,7 @@ cdef class Servant(Sender):
                 if interrupted(error):
                     raise
                 found.append(False)
-                value = self.session.told_of_error(error)
+                value = self.session.described_error(error)
             else:
                 if value is WAITS:
                     return WAITS

@@ -29,7 +29,9 @@ def extended(chain: tuple[Any, ...], number: int, text: str) -> tuple[Any, ...]:
     if len(chain) >= 2 * MOST:
         chain = tuple(each for at in range(0, len(chain), 2) if chain[at] for each in chain[at : at + 2])
         if len(chain) >= 2 * MOST:
-            raise LimitExceeded(f"{text}: {MOST} calls on whose behalf it is made hold serial objects: {told(chain)}")
+            raise LimitExceeded(
+                f"{text}: {MOST} calls on whose behalf it is made hold serial objects: {described(chain)}"
+            )
     return *chain, number, text[:MOST_TEXT]
 
 
@@ -60,7 +62,7 @@ def numbers_of(chain: tuple[Any, ...] | None) -> frozenset[int]:
     return frozenset(chain[::2]) - {0} if chain else frozenset()
 
 
-def told(chain: tuple[Any, ...]) -> str:
+def described(chain: tuple[Any, ...]) -> str:
     """For messages: the first call comes first."""
     return " -> ".join(chain[1::2])
 

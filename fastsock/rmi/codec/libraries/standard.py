@@ -47,13 +47,13 @@ def of_decimal(register: Register) -> None:
     }
 
     def pack(value: Any) -> Any:
-        told = [[kind.__name__ for kind in each] if type(each) is list else each for each in value.args]
-        return told, getattr(value, "__notes__", None)
+        described = [[kind.__name__ for kind in each] if type(each) is list else each for each in value.args]
+        return described, getattr(value, "__notes__", None)
 
     def unpack_as(cls: Any) -> Callable[[Any], Any]:
         def unpack(state: Any) -> Any:
-            told, notes = state
-            made = cls(*[[known[name] for name in each] if type(each) is list else each for each in told])
+            described, notes = state
+            made = cls(*[[known[name] for name in each] if type(each) is list else each for each in described])
             if notes is not None:
                 made.__notes__ = _exactly(list, notes)
             return made
@@ -87,10 +87,10 @@ def of_urllib(register: Register) -> None:
 
     def unpack(state: Any) -> Any:
         url, code, text, headers = state
-        told = Message()
+        message = Message()
         for name, item in headers or ():
-            told[_exactly(str, name)] = _exactly(str, item)
-        return HTTPError(url, code, text, told, None)
+            message[_exactly(str, name)] = _exactly(str, item)
+        return HTTPError(url, code, text, message, None)
 
     register(HTTPError, name="urllib:HTTPError", pack=pack, unpack=unpack)
 
