@@ -2,7 +2,8 @@
 
 win                 the public class
 formation           how the members form a window, and which kind it is; shared: memory that all have
-served              the kind that goes by messages: what an origin sends, and waits for
+served              the kind that goes by messages
+origin              what an origin sends, and hears
 server, lock_table  what is done at the target
 _serving            natively: which thread does it
 frames              what an origin says to a server

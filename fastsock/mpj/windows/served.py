@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 
-from fastsock.core.binding._requests import STANDARD, MessageError
+from fastsock.core.binding._requests import MessageError
 
 from ..collectives import prepared
 from ..constants import (
@@ -28,26 +27,20 @@ from .frames import (
     ACCUMULATE,
     BYTES,
     COMPLETED,
-    DATA,
     FETCH,
-    FIRST_ANSWER,
-    FLUSH,
     GET,
-    INLINE,
-    LAST_ANSWER,
     LOCK,
     POSTED,
     PUT,
-    REQUEST,
     SWAP,
     UNLOCK,
     Frame,
     description_of,
-    failure_of,
     number_of,
 )
 from .lock_table import LockTable
-from .operations import Begun, Incoming, Outgoing
+from .operations import Incoming, Outgoing
+from .origin import Origin
 from .server import Server
 from .target import Place, check_within
 from .window_record import Window
@@ -94,9 +87,8 @@ class ServedWindow(Window):
         self.parts = parts  # the memory of all members, where this process has it
         self.exposed = Exposed(memory, flavor == WIN_FLAVOR_DYNAMIC)
         self.locks = LockTable()
-        self.context: int = communicator.context
-        self.targets = [Begun(peer) for peer in communicator.ranks]
-        self._answers = itertools.count()
+        self.origin = Origin(self)
+        self.targets = self.origin.targets
         self._completing: list[Any] = []
         self._server: Server | None = None
         if communicator.size > 1:
@@ -111,7 +103,7 @@ class ServedWindow(Window):
         if rank == self.rank:
             self.guarded(self.exposed.store, offset, place.count, place.datatype, data)
             return None
-        return self._tell(rank, self._frame(PUT, offset, place), data, origin)
+        return self.origin.tell(rank, self._frame(PUT, offset, place), data, origin)
 
     def get(self, origin: Simple, rank: int, place: Place) -> Incoming | None:
         offset = self._reached(rank, place)
@@ -123,7 +115,7 @@ class ServedWindow(Window):
             data = self.guarded(self.exposed.load, offset, place.count, place.datatype)
             _store(room, land, data)
             return None
-        return self._ask(rank, self._frame(GET, offset, place), None, origin, (room, land, place.nbytes))
+        return self.origin.ask(rank, self._frame(GET, offset, place), None, origin, (room, land, place.nbytes))
 
     def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> Outgoing | None:
         offset = self._reached(rank, place)
@@ -133,7 +125,7 @@ class ServedWindow(Window):
         if rank == self.rank:
             self.guarded(self.exposed.accumulate, op, offset, place.count, place.datatype, data)
             return None
-        return self._tell(rank, self._frame(ACCUMULATE, offset, place, number_of(op)), data, origin)
+        return self.origin.tell(rank, self._frame(ACCUMULATE, offset, place, number_of(op)), data, origin)
 
     def get_accumulate(self, origin: Simple, result: Simple, rank: int, place: Place, op: Any) -> Incoming | None:
         offset = self._reached(rank, place)
@@ -149,7 +141,7 @@ class ServedWindow(Window):
             _store(room, land, before)
             return None
         frame = self._frame(FETCH, offset, place, number_of(op))
-        return self._ask(rank, frame, data, (origin, result), (room, land, place.nbytes))
+        return self.origin.ask(rank, frame, data, (origin, result), (room, land, place.nbytes))
 
     def compare_and_swap(self, origin: Simple, compare: Simple, result: Simple, rank: int, place: Place) -> None:
         offset = self._reached(rank, place)
@@ -159,7 +151,7 @@ class ServedWindow(Window):
         if rank == self.rank:
             _store(room, land, self.guarded(self.exposed.swap, offset, place.datatype, compared, data))
             return
-        self._ask(rank, self._frame(SWAP, offset, place), compared + data, result, (room, land, place.nbytes))
+        self.origin.ask(rank, self._frame(SWAP, offset, place), compared + data, result, (room, land, place.nbytes))
 
     def _reached(self, rank: int, place: Place) -> int:
         """Returns the offset of a place in a rank's memory; of a dynamic window the address: the target checks it."""
@@ -189,99 +181,6 @@ class ServedWindow(Window):
             count, description = place.nbytes, BYTES
         return Frame(kind, argument=argument, offset=offset, count=count, description=description)
 
-    # ---- messages ----
-
-    def _tell(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
-        """Sends an operation that has no answer. Data that are short are copied."""
-        frame.length = len(data)
-        if frame.length == 0:
-            return None
-        begun = self.targets[rank]
-        try:
-            with begun.sending:
-                begun.sent += 1
-                if frame.length <= INLINE:
-                    frame.data = data
-                    self._send(frame.packed(), begun.peer, REQUEST)
-                    return None
-                self._send(frame.packed(), begun.peer, REQUEST)
-                operation = Outgoing(self, self._send(data, begun.peer, DATA), (owner, data))
-                begun.add(operation)
-                return operation
-        except MessageError as error:
-            raise self.failed(error) from error
-
-    def _ask(self, rank: int, frame: Frame, data: Any, owner: Any, into: tuple[Any, Any, int]) -> Incoming:
-        """Sends an operation whose answer goes `into` memory: (where, what to call then, how long it is)."""
-        room, land, expected = into
-        begun = self.targets[rank]
-        frame.answer = self._answer()
-        long = None
-        if data is not None:
-            frame.length = len(data)
-            if frame.length <= INLINE:
-                frame.data = data
-            else:
-                long = data
-        try:
-            answer = self.engine.irecv(memoryview(room)[:expected], begun.peer, frame.answer, self.context)
-            with begun.sending:
-                self._send_before(answer, frame.packed(), begun.peer, REQUEST)
-                if long is not None:
-                    begun.add(Outgoing(self, self._send_before(answer, long, begun.peer, DATA), (owner, long)))
-                incoming = Incoming(self, answer, owner, land, expected, lambda: self._complaint(rank))
-                begun.add(incoming)
-                return incoming
-        except MessageError as error:
-            raise self.failed(error) from error
-
-    def _answer(self) -> int:
-        """Returns a tag for an answer that no other one under way has."""
-        return FIRST_ANSWER + next(self._answers) % (LAST_ANSWER - FIRST_ANSWER)
-
-    def _send(self, data: Any, peer: int, tag: int) -> Any:
-        return self.engine.isend(data, peer, tag, self.context, STANDARD)
-
-    def _send_before(self, answer: Any, data: Any, peer: int, tag: int) -> Any:
-        """Sends what is answered: where that cannot be, nobody waits for the answer."""
-        try:
-            return self._send(data, peer, tag)
-        except BaseException:
-            answer.cancel()
-            raise
-
-    def _begin_question(self, rank: int, kind: int, argument: int = 0) -> tuple[Begun, int, Any]:
-        begun = self.targets[rank]
-        frame = Frame(kind, argument=argument, answer=self._answer())
-        try:
-            answer = self.engine.irecv_new(begun.peer, frame.answer, self.context)
-            with begun.sending:
-                number = begun.sent
-                self._send_before(answer, frame.packed(), begun.peer, REQUEST)
-        except MessageError as error:
-            raise self.failed(error) from error
-        return begun, number, answer
-
-    def _end_question(self, question: tuple[Begun, int, Any]) -> MPIException | None:
-        """Returns the error that the target answers with."""
-        begun, number, answer = question
-        try:
-            answer.wait()
-        except MessageError as error:
-            raise self.failed(error) from error
-        begun.heard = max(begun.heard, number)
-        return failure_of(answer.payload)
-
-    def _question(self, rank: int, kind: int, argument: int = 0) -> None:
-        error = self._end_question(self._begin_question(rank, kind, argument))
-        if error is not None:
-            raise self.failed(error)
-
-    def _complaint(self, rank: int) -> BaseException:
-        """Returns why a target has refused an operation."""
-        error = self._end_question(self._begin_question(rank, FLUSH))
-        return self.failed(error or MPIException(ERR_TRUNCATE, f"rank {rank} sent less than was asked for"))
-
     # ---- completion ----
 
     @_helping
@@ -289,13 +188,13 @@ class ServedWindow(Window):
         if rank != PROC_NULL:
             self.check(rank)
             self.epochs.flush(rank)
-            self._complete([rank])
+            self.origin.complete([rank])
 
     @_helping
     def flush_all(self) -> None:
         self.check(self.rank)
         self.epochs.flush()
-        self._complete(range(len(self.targets)))
+        self.origin.complete(range(len(self.targets)))
 
     @_helping
     def flush_local(self, rank: int) -> None:
@@ -316,38 +215,13 @@ class ServedWindow(Window):
         with self.exposed.updating:  # a lock orders memory on every processor
             pass
 
-    def _complete(self, ranks: Sequence[int]) -> None:
-        """Waits until the operations to these ranks are complete there. All are asked before one is waited for."""
-        questions = [
-            self._begin_question(rank, FLUSH) for rank in ranks if self.targets[rank].heard < self.targets[rank].sent
-        ]
-        self._end_all(ranks, questions)
-
-    def _end_all(self, ranks: Sequence[int], questions: list[tuple[Begun, int, Any]]) -> None:
-        failed: BaseException | None = None
-        for rank in ranks:
-            try:
-                self.targets[rank].wait()
-            except MPIException as error:
-                failed = failed or error
-        for question in questions:
-            try:
-                told = self._end_question(question)
-            except MPIException as error:
-                failed = failed or error
-            else:
-                if told is not None and failed is None:
-                    failed = self.failed(told)
-        if failed is not None:
-            raise failed
-
     # ---- fence ----
 
     @_helping
     def fence(self, assertion: int) -> None:
         self.check(self.rank)
         self.epochs.fence(assertion)
-        self._complete(range(len(self.targets)))
+        self.origin.complete(range(len(self.targets)))
         if assertion & MODE_NOPRECEDE and assertion & MODE_NOSUCCEED:
             return
         self._barrier()
@@ -368,7 +242,7 @@ class ServedWindow(Window):
         self.epochs.start(ranks, assertion)
         if not assertion & MODE_NOCHECK:
             for rank in ranks:
-                self._hear(rank, POSTED)
+                self.origin.hear(rank, POSTED)
 
     @_helping
     def complete(self) -> None:
@@ -376,23 +250,18 @@ class ServedWindow(Window):
         ranks = sorted(self.epochs.complete())
         self.epochs.started = None
         try:
-            self._complete(ranks)
+            self.origin.complete(ranks)
         finally:  # also where an operation failed: the targets wait
             for rank in ranks:
-                self._signal(rank, COMPLETED)
+                self.origin.signal(rank, COMPLETED)
 
     def post(self, ranks: Sequence[int], assertion: int) -> None:
         self.check(self.rank)
         self.epochs.post(ranks, assertion)
-        try:
-            self._completing = [
-                self.engine.irecv(None, self.targets[rank].peer, COMPLETED, self.context) for rank in ranks
-            ]
-        except MessageError as error:
-            raise self.failed(error) from error
+        self._completing = [self.origin.expect(rank, COMPLETED) for rank in ranks]
         if not assertion & MODE_NOCHECK:
             for rank in ranks:
-                self._signal(rank, POSTED)
+                self.origin.signal(rank, POSTED)
 
     @_helping
     def wait(self) -> None:
@@ -418,18 +287,6 @@ class ServedWindow(Window):
             if request.error is not None:
                 raise self.failed(request.error)
 
-    def _signal(self, rank: int, tag: int) -> None:
-        try:
-            self._send(None, self.targets[rank].peer, tag)
-        except MessageError as error:
-            raise self.failed(error) from error
-
-    def _hear(self, rank: int, tag: int) -> None:
-        try:
-            self.engine.recv(None, self.targets[rank].peer, tag, self.context)
-        except MessageError as error:
-            raise self.failed(error) from error
-
     # ---- locks ----
 
     @_helping
@@ -442,7 +299,7 @@ class ServedWindow(Window):
         if takes and rank == self.rank:
             self._lock_own(lock_type)
         elif takes:
-            self._question(rank, LOCK, _argument(lock_type))
+            self.origin.question(rank, LOCK, _argument(lock_type))
         self.epochs.locked[rank] = takes
 
     @_helping
@@ -461,9 +318,9 @@ class ServedWindow(Window):
         takes = not assertion & MODE_NOCHECK
         if takes:
             others = [rank for rank in range(len(self.targets)) if rank != self.rank]
-            questions = [self._begin_question(rank, LOCK, _argument(LOCK_SHARED)) for rank in others]
+            questions = [self.origin.begin_question(rank, LOCK, _argument(LOCK_SHARED)) for rank in others]
             self._lock_own(LOCK_SHARED)
-            self._end_all([], questions)
+            self.origin.end_all([], questions)
         self.epochs.all_locked = takes
 
     @_helping
@@ -476,7 +333,7 @@ class ServedWindow(Window):
     def _release(self, ranks: Sequence[int], taken: bool) -> None:
         """Completes the operations to these ranks. The answer that a lock is given back says so too."""
         if not taken:
-            self._complete(ranks)
+            self.origin.complete(ranks)
             return
         failed: BaseException | None = None
         for rank in ranks:  # an operation may need to be complete here before another rank may change the memory
@@ -484,10 +341,10 @@ class ServedWindow(Window):
                 self.targets[rank].wait()
             except MPIException as error:
                 failed = failed or error
-        questions = [self._begin_question(rank, UNLOCK) for rank in ranks if rank != self.rank]
+        questions = [self.origin.begin_question(rank, UNLOCK) for rank in ranks if rank != self.rank]
         if self.rank in ranks:
             self.locks.give_back(self.targets[self.rank].peer)
-        self._end_all([], questions)
+        self.origin.end_all([], questions)
         if failed is not None:
             raise failed
 
@@ -520,12 +377,12 @@ class ServedWindow(Window):
         self.check(self.rank)
         self.epochs.free()
         try:
-            self._complete(range(len(self.targets)))
+            self.origin.complete(range(len(self.targets)))
             self._barrier()
         finally:
             if self._server is not None:
                 self._server.stop()
-            self.engine.set_members(self.context, None)
+            self.engine.set_members(self.origin.context, None)
             self.communicator.close()
 
 

@@ -1,0 +1,177 @@
+"""What an origin sends to the servers of the other members, and what it hears from them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from fastsock.core.binding._requests import STANDARD, MessageError
+
+from ..constants import ERR_TRUNCATE
+from ..exceptions import Exception as MPIException
+from .frames import DATA, FIRST_ANSWER, FLUSH, INLINE, LAST_ANSWER, REQUEST, Frame, failure_of
+from .operations import Begun, Incoming, Outgoing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Question = tuple[Begun, int, Any]
+
+
+class Origin:
+    """The messages of one member about one window; its errors are the window's."""
+
+    def __init__(self, window: Any) -> None:
+        self._window = window
+        self._failed: Callable[[BaseException], BaseException] = window.failed
+        self.engine = window.engine
+        self.context: int = window.communicator.context
+        self.targets = [Begun(peer) for peer in window.communicator.ranks]
+        self._answers = itertools.count()
+
+    # ---- operations ----
+
+    def tell(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
+        """Sends an operation that has no answer. Data that are short are copied."""
+        frame.length = len(data)
+        if frame.length == 0:
+            return None
+        begun = self.targets[rank]
+        try:
+            with begun.sending:
+                begun.sent += 1
+                if frame.length <= INLINE:
+                    frame.data = data
+                    self._send(frame.packed(), begun.peer, REQUEST)
+                    return None
+                self._send(frame.packed(), begun.peer, REQUEST)
+                operation = Outgoing(self._window, self._send(data, begun.peer, DATA), (owner, data))
+                begun.add(operation)
+                return operation
+        except MessageError as error:
+            raise self._failed(error) from error
+
+    def ask(self, rank: int, frame: Frame, data: Any, owner: Any, into: tuple[Any, Any, int]) -> Incoming:
+        """Sends an operation whose answer goes `into` memory: (where, what to call then, how long it is)."""
+        room, land, expected = into
+        begun = self.targets[rank]
+        frame.answer = self._answer()
+        long = None
+        if data is not None:
+            frame.length = len(data)
+            if frame.length <= INLINE:
+                frame.data = data
+            else:
+                long = data
+        try:
+            answer = self.engine.irecv(memoryview(room)[:expected], begun.peer, frame.answer, self.context)
+            with begun.sending:
+                self._send_before(answer, frame.packed(), begun.peer, REQUEST)
+                if long is not None:
+                    begun.add(Outgoing(self._window, self._send_before(answer, long, begun.peer, DATA), (owner, long)))
+                incoming = Incoming(self._window, answer, owner, land, expected, lambda: self._complaint(rank))
+                begun.add(incoming)
+                return incoming
+        except MessageError as error:
+            raise self._failed(error) from error
+
+    # ---- questions ----
+
+    def _answer(self) -> int:
+        """Returns a tag for an answer that no other one under way has."""
+        return FIRST_ANSWER + next(self._answers) % (LAST_ANSWER - FIRST_ANSWER)
+
+    def _send(self, data: Any, peer: int, tag: int) -> Any:
+        return self.engine.isend(data, peer, tag, self.context, STANDARD)
+
+    def _send_before(self, answer: Any, data: Any, peer: int, tag: int) -> Any:
+        """Sends what is answered: where that cannot be, nobody waits for the answer."""
+        try:
+            return self._send(data, peer, tag)
+        except BaseException:
+            answer.cancel()
+            raise
+
+    def begin_question(self, rank: int, kind: int, argument: int = 0) -> Question:
+        """Asks a target something, behind all that was sent to it."""
+        begun = self.targets[rank]
+        frame = Frame(kind, argument=argument, answer=self._answer())
+        try:
+            answer = self.engine.irecv_new(begun.peer, frame.answer, self.context)
+            with begun.sending:
+                number = begun.sent
+                self._send_before(answer, frame.packed(), begun.peer, REQUEST)
+        except MessageError as error:
+            raise self._failed(error) from error
+        return begun, number, answer
+
+    def end_question(self, question: Question) -> MPIException | None:
+        """Returns the error that the target answers with."""
+        begun, number, answer = question
+        try:
+            answer.wait()
+        except MessageError as error:
+            raise self._failed(error) from error
+        begun.heard = max(begun.heard, number)
+        return failure_of(answer.payload)
+
+    def question(self, rank: int, kind: int, argument: int = 0) -> None:
+        """Asks a target something, and waits. Raises the error that it answers with."""
+        error = self.end_question(self.begin_question(rank, kind, argument))
+        if error is not None:
+            raise self._failed(error)
+
+    def _complaint(self, rank: int) -> BaseException:
+        """Returns why a target has refused an operation."""
+        error = self.end_question(self.begin_question(rank, FLUSH))
+        return self._failed(error or MPIException(ERR_TRUNCATE, f"rank {rank} sent less than was asked for"))
+
+    def complete(self, ranks: Sequence[int]) -> None:
+        """Waits until the operations to these ranks are complete there. All are asked before one is waited for."""
+        questions = [
+            self.begin_question(rank, FLUSH) for rank in ranks if self.targets[rank].heard < self.targets[rank].sent
+        ]
+        self.end_all(ranks, questions)
+
+    def end_all(self, ranks: Sequence[int], questions: list[Question]) -> None:
+        """Waits until the operations to these ranks are complete here, and for answers. Raises the first error."""
+        failed: BaseException | None = None
+        for rank in ranks:
+            try:
+                self.targets[rank].wait()
+            except MPIException as error:
+                failed = failed or error
+        for question in questions:
+            try:
+                told = self.end_question(question)
+            except MPIException as error:
+                failed = failed or error
+            else:
+                if told is not None and failed is None:
+                    failed = self._failed(told)
+        if failed is not None:
+            raise failed
+
+    # ---- signals between the programs of two members ----
+
+    def signal(self, rank: int, tag: int) -> None:
+        """Sends a signal."""
+        try:
+            self._send(None, self.targets[rank].peer, tag)
+        except MessageError as error:
+            raise self._failed(error) from error
+
+    def hear(self, rank: int, tag: int) -> None:
+        """Waits for a signal."""
+        try:
+            self.engine.recv(None, self.targets[rank].peer, tag, self.context)
+        except MessageError as error:
+            raise self._failed(error) from error
+
+    def expect(self, rank: int, tag: int) -> Any:
+        """Returns the engine's request for a signal."""
+        try:
+            return self.engine.irecv(None, self.targets[rank].peer, tag, self.context)
+        except MessageError as error:
+            raise self._failed(error) from error
