@@ -106,6 +106,7 @@ def test_ranks_wait_on_a_condition_until_they_are_notified(device):
                 with condition, condition:
                     assert condition.wait() and condition.locked()
                 assert not condition.locked()
+            comm.Barrier()  # else one that was woken may wait again already
         for call in (condition.wait, condition.notify, lambda: condition.wait_for(lambda: True)):
             try:
                 call()
