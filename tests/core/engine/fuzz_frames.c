@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "fuzz_input.h"
 #include "scenes.h"
 
 #define REQUESTS 8
@@ -120,20 +121,6 @@ static void leave(int which)
 
 /* ---- the liar ---- */
 
-struct bytes {
-    const uint8_t *data;
-    size_t left;
-};
-
-static uint64_t take(struct bytes *bytes, size_t count)
-{
-    uint64_t value = 0;
-    if (count > bytes->left) count = bytes->left;
-    memcpy(&value, bytes->data, count);
-    bytes->data += count, bytes->left -= count;
-    return value;
-}
-
 /* Numbers that the victim told, which an attacker would hear too. */
 static struct {
     struct fs_frame frame;
@@ -174,17 +161,19 @@ static void hear(void)
 }
 
 /* Made of a few bytes, so that what is interesting is likely. */
-static struct fs_frame make_frame(struct bytes *bytes)
+static struct fs_frame make_frame(struct fuzz_input *bytes)
 {
     static const uint64_t lengths[8] = {0, 1, 100, 5000, 65536, 70000, LONG, LONG - 1};
-    uint8_t how = (uint8_t)take(bytes, 1), number = (uint8_t)take(bytes, 1), kind = (uint8_t)take(bytes, 1);
-    struct fs_frame frame = fs_frame_of(kind % (FS_FRAME_KINDS + 1), number & 15, lengths[how & 7], take(bytes, 1));
+    uint8_t how = (uint8_t)fuzz_take(bytes, 1), number = (uint8_t)fuzz_take(bytes, 1),
+            kind = (uint8_t)fuzz_take(bytes, 1);
+    struct fs_frame frame =
+        fs_frame_of(kind % (FS_FRAME_KINDS + 1), number & 15, lengths[how & 7], fuzz_take(bytes, 1));
     int of_a_receive = frame.kind == FS_FRAME_DATA || frame.kind == FS_FRAME_WITHDRAWN || frame.kind == FS_FRAME_SHARED;
     if (number & 0x10) frame.id = (of_a_receive ? heard.receives : heard.sends)[number & 3];
     frame.tag = how >> 3 & 1;
     frame.context = how >> 4 == 15;
     if (how & 0x20) frame.word = (uint64_t)(uintptr_t)liar->memory;
-    if (how & 0x40) frame.length = take(bytes, 2);
+    if (how & 0x40) frame.length = fuzz_take(bytes, 2);
     if (frame.kind == FS_FRAME_SHARE && liar->end) {
         frame.tag = number >> 5;
         if (how & 0x80) atomic_store(&liar->end->in.shared->offer, (uint64_t)(uint32_t)frame.tag << 32);
@@ -193,27 +182,27 @@ static struct fs_frame make_frame(struct bytes *bytes)
     return frame;
 }
 
-static void lie(struct bytes *bytes)
+static void lie(struct fuzz_input *bytes)
 {
     if (!liar->end) return;
     struct fs_segment_header *header = liar->end->header;
-    uint8_t which = (uint8_t)take(bytes, 1), how = (uint8_t)take(bytes, 1);
+    uint8_t which = (uint8_t)fuzz_take(bytes, 1), how = (uint8_t)fuzz_take(bytes, 1);
     struct fs_direction *d = &header->direction[how & 1];
     _Atomic uint64_t *wide[] = {&d->offer, &d->offer, &d->offer, &d->head, &d->tail, &d->grown_at, &d->bell, &d->eaten};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
                                   &d->stuffed,       &d->watched,       &d->raw,           &d->costs[how >> 1 & 1].put};
-    if (which & 8) atomic_store(narrow[which & 7], (uint32_t)take(bytes, 4));
+    if (which & 8) atomic_store(narrow[which & 7], (uint32_t)fuzz_take(bytes, 4));
     else if ((which & 7) < 2)
-        *wide[0] += take(bytes, 1) << (how >> 1 & 0x20) << (how & 0x10); /* a claim, or another copy */
+        *wide[0] += fuzz_take(bytes, 1) << (how >> 1 & 0x20) << (how & 0x10); /* a claim, or another copy */
     else if ((which & 7) == 2)
-        atomic_store(wide[0], (uint64_t)heard.share << 32 | take(bytes, 1)); /* the sender has those */
-    else if (how & 2) atomic_store(wide[which & 7], take(bytes, 8));
-    else *wide[which & 7] += (uint64_t)(int16_t)take(bytes, 2);
+        atomic_store(wide[0], (uint64_t)heard.share << 32 | fuzz_take(bytes, 1)); /* the sender has those */
+    else if (how & 2) atomic_store(wide[which & 7], fuzz_take(bytes, 8));
+    else *wide[which & 7] += (uint64_t)(int16_t)fuzz_take(bytes, 2);
 }
 
-static void step(struct bytes *bytes)
+static void step(struct fuzz_input *bytes)
 {
-    uint8_t what = (uint8_t)take(bytes, 1), how = (uint8_t)take(bytes, 1);
+    uint8_t what = (uint8_t)fuzz_take(bytes, 1), how = (uint8_t)fuzz_take(bytes, 1);
     switch (what & 7) {
     case 0:
     case 1: start(what >> 3 & (REQUESTS - 1), how); break;
@@ -247,8 +236,8 @@ static void begin_in(const struct place *place)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
-    struct bytes bytes = {data, length};
-    uint8_t how = (uint8_t)take(&bytes, 1);
+    struct fuzz_input bytes = {data, length};
+    uint8_t how = (uint8_t)fuzz_take(&bytes, 1);
     const struct place *place = &places[(how >> 2) % place_count]; /* already there, for a schedule to get somewhere */
     liar = (how & 3) == 3 ? liar_over_a_socket() : liar_new();
     memset(&heard, 0, sizeof heard);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/link.h"
+#include "fuzz_input.h"
 #include "switch/pair.h"
 
 #define REQUESTS 8
@@ -14,13 +15,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct fs_engine_options options = {.eager_limit = 3000, .credit = 100000, .spin_us = 0};
-
-static uint64_t take(const uint8_t **data, const uint8_t *end, size_t bytes)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes && *data < end; i++) value |= (uint64_t)*(*data)++ << 8 * i;
-    return value;
-}
 
 static void nudge(void *memory, size_t bytes, uint64_t where, uint32_t by)
 {
@@ -60,36 +54,36 @@ static void await(struct scene *scene, int which)
 }
 
 /* What the other end's engine would write, and what it would not. */
-static void put(struct scene *scene, const uint8_t **data, const uint8_t *end, int is_frame)
+static void put(struct scene *scene, struct fuzz_input *input, int is_frame)
 {
     unsigned char block[256];
-    size_t length = take(data, end, 1);
+    size_t length = fuzz_take(input, 1);
     if (is_frame) {
-        struct fs_frame frame = fs_frame_of((int)take(data, end, 1), (uint32_t)take(data, end, 1), length, 0);
+        struct fs_frame frame = fs_frame_of((int)fuzz_take(input, 1), (uint32_t)fuzz_take(input, 1), length, 0);
         memcpy(block, &frame, length = sizeof frame);
     } else {
-        for (size_t i = 0; i < length; i++) block[i] = (unsigned char)take(data, end, 1);
+        for (size_t i = 0; i < length; i++) block[i] = (unsigned char)fuzz_take(input, 1);
     }
     if (fs_ring_space(&scene->other->out, length) >= (ssize_t)length) fs_ring_put(&scene->other->out, block, length);
 }
 
-static void step(struct scene *scene, const uint8_t **data, const uint8_t *end)
+static void step(struct scene *scene, struct fuzz_input *input)
 {
-    uint64_t op = take(data, end, 1);
+    uint64_t op = fuzz_take(input, 1);
     struct fs_segment_header *header = scene->other->header;
     int other = scene->pair.fd[1], which = (int)(op / 16 % REQUESTS);
     char block[16];
     switch (op % 16) {
-    case 0: nudge(header, sizeof *header, take(data, end, 2), (uint32_t)take(data, end, 4)); break;
+    case 0: nudge(header, sizeof *header, fuzz_take(input, 2), (uint32_t)fuzz_take(input, 4)); break;
     case 1:
-    case 2: nudge(header->words, sizeof header->words, take(data, end, 1), (uint32_t)(op / 16) - 4); break;
-    case 3: nudge(&header->direction[0], sizeof header->direction, take(data, end, 1), (uint32_t)(op / 16) - 4); break;
+    case 2: nudge(header->words, sizeof header->words, fuzz_take(input, 1), (uint32_t)(op / 16) - 4); break;
+    case 3: nudge(&header->direction[0], sizeof header->direction, fuzz_take(input, 1), (uint32_t)(op / 16) - 4); break;
     case 4: send(other, block, op / 16 + 1, MSG_DONTWAIT | MSG_NOSIGNAL); break;
     case 5: recv(other, block, sizeof block, MSG_DONTWAIT); break;
     case 6:
-    case 7: put(scene, data, end, op % 16 == 6); break;
-    case 8: begin(scene, which, take(data, end, 2), 1); break;
-    case 9: begin(scene, which, take(data, end, 2), 0); break;
+    case 7: put(scene, input, op % 16 == 6); break;
+    case 8: begin(scene, which, fuzz_take(input, 2), 1); break;
+    case 9: begin(scene, which, fuzz_take(input, 2), 0); break;
     case 10:
     case 11: await(scene, which); break;
     case 12:
@@ -104,7 +98,7 @@ static void step(struct scene *scene, const uint8_t **data, const uint8_t *end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint8_t *end = data + size;
+    struct fuzz_input input = {data, size};
     static struct scene scene;
     int error = 0;
     memset(scene.busy, 0, sizeof scene.busy);
@@ -113,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(scene.engine != NULL);
     scene.other = fs_end_hold(scene.pair.end[1]->end);
     CHECK_EQUAL(fs_engine_attach_memory(scene.engine, 1, scene.pair.fd[0]), 0);
-    for (int steps = 0; data < end && steps < 200; steps++) step(&scene, &data, end);
+    for (int steps = 0; input.left > 0 && steps < 200; steps++) step(&scene, &input);
     for (int i = 0; i < REQUESTS; i++)
         if (scene.busy[i]) fs_engine_abandon(scene.engine, &scene.requests[i]);
     fs_engine_close(scene.engine);

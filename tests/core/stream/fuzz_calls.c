@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "connection.h"
+#include "fuzz_input.h"
 
 #define SLACK_NS 2000000000ull
 #define MOST_STEPS 200
@@ -45,48 +46,37 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-struct schedule {
-    const uint8_t *data;
-    size_t left;
-};
-
-static uint64_t take(struct schedule *s, size_t bytes)
+static size_t take_size(struct fuzz_input *s)
 {
-    uint64_t value = 0;
-    if (bytes > s->left) bytes = s->left;
-    memcpy(&value, s->data, bytes);
-    s->data += bytes, s->left -= bytes;
-    return value;
+    return (size_t)(fuzz_take(s, 1) << fuzz_take(s, 1) % 9) % sizeof block + 1;
 }
 
-static size_t take_size(struct schedule *s) { return (size_t)(take(s, 1) << take(s, 1) % 9) % sizeof block + 1; }
-
-static void lie(struct schedule *s, struct fs_segment_header *header)
+static void lie(struct fuzz_input *s, struct fs_segment_header *header)
 {
-    struct fs_direction *d = &header->direction[take(s, 1) & 1];
+    struct fs_direction *d = &header->direction[fuzz_take(s, 1) & 1];
     _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at,      &d->tail,        &d->bell,          &d->eaten,
                                 &d->promised, &d->offer,         &d->offer_from,  &d->offer_address, &d->nonce_address,
                                 &d->want,     &d->place_address, &d->place_calls, &d->place_gate};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
                                   &d->stuffed,       &d->watched,       &d->raw,           &header->reset[0],
                                   &header->reset[1], &header->cpu[0]};
-    uint64_t which = take(s, 1), how = take(s, 1);
+    uint64_t which = fuzz_take(s, 1), how = fuzz_take(s, 1);
     if (which % 24 < 14) {
         _Atomic uint64_t *word = wide[which % 24];
-        if (how & 2) atomic_store(word, (uint64_t)(uintptr_t)liars + take(s, 2));
-        else atomic_store(word, how & 1 ? take(s, 8) : *word + (uint64_t)(int16_t)take(s, 2));
+        if (how & 2) atomic_store(word, (uint64_t)(uintptr_t)liars + fuzz_take(s, 2));
+        else atomic_store(word, how & 1 ? fuzz_take(s, 8) : *word + (uint64_t)(int16_t)fuzz_take(s, 2));
     } else {
         _Atomic uint32_t *word = narrow[which % 24 - 14];
-        atomic_store(word, how & 1 ? (uint32_t)take(s, 4) : *word + (uint32_t)take(s, 1));
+        atomic_store(word, how & 1 ? (uint32_t)fuzz_take(s, 4) : *word + (uint32_t)fuzz_take(s, 1));
     }
 }
 
-static void call(struct schedule *s, struct connection *c, struct fs_end *end, int bell)
+static void call(struct fuzz_input *s, struct connection *c, struct fs_end *end, int bell)
 {
-    uint64_t start = fs_now_ns(), deadline = start + take(s, 1) * 2000;
+    uint64_t start = fs_now_ns(), deadline = start + fuzz_take(s, 1) * 2000;
     size_t size = take_size(s);
     ssize_t result = 0;
-    switch (take(s, 1) % 15) {
+    switch (fuzz_take(s, 1) % 15) {
     case 0:
     case 1: result = fs_end_send(end, bell, block, size, FS_PATIENT | FS_NO_SIGNAL); break;
     case 2: result = fs_end_send(end, bell, block, size, FS_NO_SIGNAL); break;
@@ -109,7 +99,7 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
         break;
     }
     default:
-        if (take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);
+        if (fuzz_take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);
     }
     CHECK(result <= (ssize_t)size);
     CHECK(fs_now_ns() < deadline + SLACK_NS);
@@ -118,15 +108,15 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
-    struct schedule s = {data, length};
+    struct fuzz_input s = {data, length};
     struct connection c = connection_make(4096);
     c.direct_min = 1;
     c.holder[0] = c.holder[1] = getpid();
-    int side = (int)(take(&s, 1) & 1);
+    int side = (int)(fuzz_take(&s, 1) & 1);
     connection_open(&c, side, 0);
     connection_open(&c, !side, 0);
     for (int step = 0; step < MOST_STEPS && s.left > 0; step++) {
-        switch (take(&s, 1) % 8) {
+        switch (fuzz_take(&s, 1) % 8) {
         case 0:
         case 1:
         case 2: call(&s, &c, c.end[side], c.bell[side]); break;
@@ -135,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         case 5: lie(&s, c.end[!side]->header); break;
         case 6: send(c.bell[!side], block, take_size(&s), MSG_DONTWAIT | MSG_NOSIGNAL); break;
         default:
-            if (take(&s, 1) % 8 == 0) shutdown(c.bell[!side], SHUT_WR);
+            if (fuzz_take(&s, 1) % 8 == 0) shutdown(c.bell[!side], SHUT_WR);
             else recv(c.bell[!side], block, take_size(&s), MSG_DONTWAIT);
         }
     }

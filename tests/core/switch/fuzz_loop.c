@@ -7,19 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fuzz_input.h"
 #include "pair.h"
 #include "switch/loop.h"
 #include "switch/loop_names.h"
 #include "switch/ringing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint64_t take(const uint8_t **data, const uint8_t *end, size_t bytes)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes && *data < end; i++) value |= (uint64_t)*(*data)++ << 8 * i;
-    return value;
-}
 
 /* As any process of the same user gets it. */
 static struct fs_loop_page *page_of(struct fs_loop *loop, uint64_t id, struct fs_descriptor *rope)
@@ -36,7 +30,7 @@ static struct fs_loop_page *page_of(struct fs_loop *loop, uint64_t id, struct fs
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint8_t *end = data + size;
+    struct fuzz_input input = {data, size};
     unsigned char block[256] = {0};
     int error, numbers[4];
     struct pair pair = pair_attached(4096);
@@ -48,17 +42,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint64_t id = atomic_load(&words->loop);
     struct fs_descriptor rope;
     struct fs_loop_page *page = page_of(loop, id, &rope);
-    for (int steps = 0; data < end && steps < 300; steps++) {
-        uint64_t op = take(&data, end, 1), what;
+    for (int steps = 0; input.left > 0 && steps < 300; steps++) {
+        uint64_t op = fuzz_take(&input, 1), what;
         switch (op % 12) {
-        case 0: atomic_store(&page->asleep, take(&data, end, 8)); break;
-        case 1: atomic_store(&page->summary[take(&data, end, 1) % FS_LOOP_SUMMARIES], take(&data, end, 8)); break;
-        case 2: atomic_store(&page->bits[take(&data, end, 2) % FS_LOOP_WORDS], take(&data, end, 8)); break;
-        case 3: atomic_store(&words->slot, (uint32_t)take(&data, end, 4)); break;
-        case 4: atomic_store(&words->loop, op & 64 ? id : take(&data, end, 8)); break;
+        case 0: atomic_store(&page->asleep, fuzz_take(&input, 8)); break;
+        case 1: atomic_store(&page->summary[fuzz_take(&input, 1) % FS_LOOP_SUMMARIES], fuzz_take(&input, 8)); break;
+        case 2: atomic_store(&page->bits[fuzz_take(&input, 2) % FS_LOOP_WORDS], fuzz_take(&input, 8)); break;
+        case 3: atomic_store(&words->slot, (uint32_t)fuzz_take(&input, 4)); break;
+        case 4: atomic_store(&words->loop, op & 64 ? id : fuzz_take(&input, 8)); break;
         case 5:
             what = atomic_load(&words->tokens); /* flags alone: counts are fuzz_switch's */
-            atomic_store(&words->tokens, (what & ~7ull) | (take(&data, end, 1) & 5));
+            atomic_store(&words->tokens, (what & ~7ull) | (fuzz_take(&input, 1) & 5));
             break;
         case 6: send_now(&pair, 1, block, op / 12 + 1, 0); break;
         case 7: receive_now(&pair, 0, block, op + 1, 0); break;
@@ -67,12 +61,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (fs_loop_sleep(loop, numbers, 4, op & 64 ? FS_AT_ONCE : 0) == 0) fs_loop_awake(loop, (int)(op & 128));
             break;
         case 10:
-            if (op & 64) fs_loop_heat(loop, (int)take(&data, end, 4), 1);
-            else if (op & 128) fs_ring_loop(id, (uint32_t)take(&data, end, 4));
-            else atomic_store(&page->closed, (uint32_t)take(&data, end, 1));
+            if (op & 64) fs_loop_heat(loop, (int)fuzz_take(&input, 4), 1);
+            else if (op & 128) fs_ring_loop(id, (uint32_t)fuzz_take(&input, 4));
+            else atomic_store(&page->closed, (uint32_t)fuzz_take(&input, 1));
             break;
         default:
-            fs_loop_leave(loop, op & 64 ? slot : (int)take(&data, end, 4));
+            fs_loop_leave(loop, op & 64 ? slot : (int)fuzz_take(&input, 4));
             if (op & 64) slot = fs_loop_join(loop, pair.end[0], pair.fd[0], NULL);
         }
     }

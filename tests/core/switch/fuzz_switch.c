@@ -6,18 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fuzz_input.h"
 #include "pair.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const _Atomic int never_leaving;
-
-static uint64_t take(const uint8_t **data, const uint8_t *end, size_t bytes)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes && *data < end; i++) value |= (uint64_t)*(*data)++ << 8 * i;
-    return value;
-}
 
 /* The words of all that may lie there, and the numbers that come near to what is right. */
 static void lie(unsigned char *memory, size_t bytes, uint64_t where, uint64_t what)
@@ -39,7 +33,7 @@ static void nudge(unsigned char *memory, size_t bytes, uint64_t where, int by)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint8_t *end = data + size;
+    struct fuzz_input input = {data, size};
     static unsigned char block[65536];
     struct pair pair = pair_make(4096);
     int error = 0, offers = size > 0 && data[0] & 1, side = offers ? 1 : 0, released = 0;
@@ -53,29 +47,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else CHECK_EQUAL(fs_attach_join(c, fd, ours, &pair.limits), 0);
     if (offers) atomic_store(&theirs->header->joined, FS_JOINED);
     if (size > 0 && data[0] & 2) fs_connection_watch(c, fd);
-    if (size > 0) data++;
-    for (int steps = 0; data < end && steps < 200; steps++) {
-        uint64_t op = take(&data, end, 1), length = 1;
+    fuzz_take(&input, 1);
+    for (int steps = 0; input.left > 0 && steps < 200; steps++) {
+        uint64_t op = fuzz_take(&input, 1), length = 1;
         switch (op % 16) {
-        case 0: lie(memory, bytes, take(&data, end, 2), take(&data, end, 8)); break;
-        case 1: lie(memory, bytes, take(&data, end, 2), take(&data, end, 1)); break;
-        case 2: nudge(memory, bytes, take(&data, end, 2), (int)take(&data, end, 1) - 2); break;
+        case 0: lie(memory, bytes, fuzz_take(&input, 2), fuzz_take(&input, 8)); break;
+        case 1: lie(memory, bytes, fuzz_take(&input, 2), fuzz_take(&input, 1)); break;
+        case 2: nudge(memory, bytes, fuzz_take(&input, 2), (int)fuzz_take(&input, 1) - 2); break;
         case 3: /* a word of the changes of carrier, by a little */
-            nudge((unsigned char *)theirs->header->words, sizeof theirs->header->words, take(&data, end, 1),
+            nudge((unsigned char *)theirs->header->words, sizeof theirs->header->words, fuzz_take(&input, 1),
                   (int)(op / 16) - 4);
             break;
-        case 4: nudge((unsigned char *)&theirs->header->direction[!side].head, 8, 0, (int)take(&data, end, 1)); break;
-        case 5: nudge((unsigned char *)&theirs->header->direction[side].tail, 8, 0, (int)take(&data, end, 1)); break;
+        case 4: nudge((unsigned char *)&theirs->header->direction[!side].head, 8, 0, (int)fuzz_take(&input, 1)); break;
+        case 5: nudge((unsigned char *)&theirs->header->direction[side].tail, 8, 0, (int)fuzz_take(&input, 1)); break;
         case 6: send(other, block, op / 16 + 1, MSG_DONTWAIT | MSG_NOSIGNAL); break;
         case 7: recv(other, block, sizeof block, MSG_DONTWAIT); break;
         case 8:
         case 9:
-            length = take(&data, end, 2);
+            length = fuzz_take(&input, 2);
             send_now(&pair, side, block, length, op & 64 ? FS_PATIENT : 0);
             break;
         case 10:
         case 11:
-            length = take(&data, end, 2);
+            length = fuzz_take(&input, 2);
             receive_now(&pair, side, block, length, op & 64 ? FS_PEEK : op & 128 ? FS_WILL_WAIT : 0);
             break;
         case 12: fs_carry_settle(c, fd, op & 64 ? FS_AT_ONCE : 0); break;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fuzz_input.h"
 #include "team/internal.h"
 #include "check.h"
 
@@ -54,36 +55,26 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 struct schedule {
-    const uint8_t *data;
-    size_t left;
+    struct fuzz_input input;
     struct fs_team *team;
     unsigned char *memory; /* the liar's mapping */
     size_t bytes;
     int call;
 };
 
-static uint64_t take(struct schedule *s, size_t count)
-{
-    uint64_t value = 0;
-    if (count > s->left) count = s->left;
-    memcpy(&value, s->data, count);
-    s->data += count, s->left -= count;
-    return value;
-}
-
 /* Mostly what a member would write there about now: else no call would get far. */
 static uint64_t value_of(struct schedule *s)
 {
-    uint8_t how = (uint8_t)take(s, 1);
+    uint8_t how = (uint8_t)fuzz_take(&s->input, 1);
     uint64_t number = s->team->number + (how >> 2 & 1) - (how >> 3 & 1);
-    if ((how & 3) == 0) return take(s, 8);
+    if ((how & 3) == 0) return fuzz_take(&s->input, 8);
     if ((how & 3) == 1) return number;
     return fs_place(number, how & 0x80 ? FS_TEAM_LAST_STEP : how >> 4 & 7);
 }
 
 static void write_word(struct schedule *s)
 {
-    uint8_t which = (uint8_t)take(s, 1);
+    uint8_t which = (uint8_t)fuzz_take(&s->input, 1);
     enum word word = which % WORDS;
     struct fs_team_header *header = (struct fs_team_header *)s->memory;
     struct fs_team_member *member = &header->members[(which >> 5) % s->team->size];
@@ -102,31 +93,31 @@ static void write_word(struct schedule *s)
     case CPU: atomic_store(&member->cpu, (uint32_t)value); break;
     case CELL: atomic_store(&cell->number, value); break;
     case CELL_DATA:
-        at = take(s, 1) % (FS_TEAM_INLINE - 7);
+        at = fuzz_take(&s->input, 1) % (FS_TEAM_INLINE - 7);
         memcpy(cell->data + at, &value, sizeof value);
         break;
     case BUFFER:
-        at = take(s, 3) % ((size_t)s->team->size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER - 7);
+        at = fuzz_take(&s->input, 3) % ((size_t)s->team->size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER - 7);
         memcpy(s->memory + (s->team->buffers - (unsigned char *)s->team->header) + at, &value, sizeof value);
         break;
-    default: at = take(s, 3) % (s->bytes - 7); memcpy(s->memory + at, &value, sizeof value);
+    default: at = fuzz_take(&s->input, 3) % (s->bytes - 7); memcpy(s->memory + at, &value, sizeof value);
     }
 }
 
 static int go_on(void *context)
 {
     struct schedule *s = context;
-    if (s->left == 0) return 0;
+    if (s->input.left == 0) return 0;
     write_word(s);
     return 1;
 }
 
-static int is_over(void *context) { return ((struct schedule *)context)->left == 0 ? -EINTR : 0; }
+static int is_over(void *context) { return ((struct schedule *)context)->input.left == 0 ? -EINTR : 0; }
 
 static int make_call(struct schedule *s)
 {
     static const size_t lengths[8] = {0, 1, 100, 5000, 40000, 130000, 300000, 20000};
-    uint8_t what = (uint8_t)take(s, 1), how = (uint8_t)take(s, 1);
+    uint8_t what = (uint8_t)fuzz_take(&s->input, 1), how = (uint8_t)fuzz_take(&s->input, 1);
     size_t length = lengths[how & 7], sizes[MOST], offsets[MOST];
     struct fs_team *team = s->team;
     int root = (how >> 3) % team->size;
@@ -154,8 +145,8 @@ static int make_call(struct schedule *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
-    struct schedule s = {.data = data, .left = length};
-    uint8_t how = (uint8_t)take(&s, 1);
+    struct schedule s = {.input = {data, length}};
+    uint8_t how = (uint8_t)fuzz_take(&s.input, 1);
     int size = 2 + (how & 1), index = (how >> 1) % size, error = 0, bells[MOST], watches[MOST] = {-1, -1, -1};
     struct fs_team_hooks hooks = {.context = &s, .progress = go_on, .interrupted = is_over};
     struct fs_cma_identity identities[MOST];
@@ -174,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         atomic_store(&s.team->header->readers, (uint32_t)size - 1);
         fs_team_meet(s.team, identities);
     }
-    for (int i = 0, result = 0; i < CALLS && s.left > 0 && result == 0; i++) {
+    for (int i = 0, result = 0; i < CALLS && s.input.left > 0 && result == 0; i++) {
         result = make_call(&s);
         finished[s.call] += result == 0;
     }
