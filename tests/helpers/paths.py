@@ -119,3 +119,15 @@ def preferring(path: str) -> Iterator[None]:
             else:
                 os.environ[name] = value
         config.reload()
+
+
+@pytest.fixture(params=("plain", "shm"))
+def plain_or_shm(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kind of a test that compares shm with the standard library's sockets."""
+    if request.param == "plain":
+        yield "plain"
+        return
+    if reason := why_not("shm"):
+        pytest.skip(reason)
+    with preferring("shm"):
+        yield "shm"

@@ -15,7 +15,7 @@ import pytest
 
 from fastsock.testing import FarProcess
 
-from ..helpers.paths import preferring, why_not
+from ..helpers.paths import plain_or_shm
 from ..helpers.talking import talk
 
 LONG = 20.0
@@ -24,15 +24,7 @@ OFTEN = 40  # exchanges, after which the poller hears by bits
 _UNSEEN = (select.epoll,)  # the standard one: taken before any test installs anything, and nobody finds it here
 
 
-@pytest.fixture(params=("plain", "shm"))
-def kind(request):
-    if request.param == "plain":
-        yield "plain"
-        return
-    if reason := why_not("shm"):
-        pytest.skip(reason)
-    with preferring("shm"):
-        yield "shm"
+kind = plain_or_shm
 
 
 @pytest.fixture

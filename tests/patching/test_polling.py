@@ -16,21 +16,13 @@ import pytest
 
 from fastsock.testing import FarProcess
 
-from ..helpers.paths import preferring, why_not
+from ..helpers.paths import plain_or_shm
 from ..helpers.talking import talk
 
 LONG = 20.0
 
 
-@pytest.fixture(params=("plain", "shm"))
-def kind(request):
-    if request.param == "plain":
-        yield "plain"
-        return
-    if reason := why_not("shm"):
-        pytest.skip(reason)
-    with preferring("shm"):
-        yield "shm"
+kind = plain_or_shm
 
 
 def _select(sock):

@@ -10,23 +10,14 @@ import pytest
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import fill, receive
 
-from ..helpers.paths import preferring, why_not
+from ..helpers.paths import plain_or_shm
 
 ASKED = 4096
 MOST_ROUNDS = 1000
 SEGMENT = 64 << 10  # what TCP sends at once within a host
 
 
-@pytest.fixture(params=("plain", "shm"))
-def kind(request):
-    """The kernel's stream of the path `unix` has no buffer of the receiver's."""
-    if request.param == "plain":
-        yield "plain"
-        return
-    if reason := why_not(request.param):
-        pytest.skip(reason)
-    with preferring(request.param):
-        yield request.param
+kind = plain_or_shm
 
 
 def _listen(here, near):
