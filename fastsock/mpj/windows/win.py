@@ -30,7 +30,6 @@ from ..info import INFO_NULL, Info
 from ..messages.operation_records import Nothing, Operation
 from ..messages.request import Request
 from ._exported import Exported
-from .formation import form
 from .target import Place, place_of
 from .window_record import NoWindow, Window
 
@@ -56,6 +55,8 @@ class Win(Attributed, Watched, Exported, wraps=Window):
 
     @classmethod
     def _form(cls, comm: Any, flavor: int, memory: buffer | None, size: int, unit: int, info: Info) -> Self:
+        from .formation import form  # a rank that has no window starts without all this
+
         record = form(ranks.current().alone if comm is None else comm.ob, flavor, memory, size, unit)
         self = cls.of(record)
         self.Set_info(info)
