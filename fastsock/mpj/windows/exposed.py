@@ -24,13 +24,19 @@ class Exposed:
 
     def __init__(self, memory: buffer, dynamic: bool) -> None:
         # A program may release its buffer: then what the buffer was of stays, as long as the window does.
-        self._owners = memory, memory.obj
+        self._owners: tuple[Any, ...] = (memory, memory.obj)
         self.base = memory.address
         self.size = memory.nbytes
         self.dynamic = dynamic
         self.updating = new_lock()
         """Held while items are read and written in one: accumulates are atomic by it."""
         self._regions: dict[int, buffer] = {}
+
+    def close(self) -> None:
+        """Lets go of the memory. Nobody may reach it any more."""
+        self._owners = ()
+        self._regions.clear()
+        self.size = 0
 
     # Dynamic windows
 

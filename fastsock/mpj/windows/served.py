@@ -384,6 +384,8 @@ class ServedWindow(Window):
                 self._server.stop()
             self.engine.set_members(self.origin.context, None)
             self.communicator.close()
+            self.exposed.close()
+            self.memory, self.parts = buffer(), ()
 
 
 def _argument(lock_type: int) -> int:

@@ -116,6 +116,29 @@ def test_the_memory_of_a_window_stays_as_long_as_a_view_of_it():
     run(body, 1)
 
 
+def test_free_lets_go_of_the_memory():
+    def body():
+        import gc
+        import weakref
+
+        gc.disable()
+        for among in (comm, MPI.COMM_SELF):
+            array, attached = np.zeros(1000), np.zeros(10)
+            held = [weakref.ref(array), weakref.ref(attached)]
+            window, dynamic = MPI.Win.Create(array, 8, comm=among), MPI.Win.Create_dynamic(comm=among)
+            dynamic.Attach(attached)
+            del array, attached
+            window.Fence()
+            window.Put(np.ones(100), 0)
+            window.Fence()
+            assert all(reference() is not None for reference in held)
+            window.Free()
+            dynamic.Free()
+            assert [reference() for reference in held] == [None, None]
+
+    run(body, 2)
+
+
 def test_threads_share_memory():
     def body():
         window = MPI.Win.Allocate_shared(8 * rank, 8, comm=comm)
