@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -168,3 +169,34 @@ def test_the_doctor_runs_in_a_container() -> None:
     command = [*CONTAINER, "sh", "-c", OWN_FILES, "sh", sys.executable, "-m", "fastsock", "doctor", "--no-measure"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
     assert done.returncode == 0, done.stderr
+
+
+CONNECTED = """
+import sys, threading, fastsock.socket
+listener = fastsock.socket.create_server(("127.0.0.1", 0))
+client = fastsock.socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+thread = threading.Thread(target=fastsock.attach, args=(server, 20))
+thread.start()
+fastsock.attach(client, 20)
+thread.join()
+print(client.transport, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("with_its_files", "carriers"), [(True, {"shm"}), (False, {"tcp"})])
+def test_top_sees_what_processes_show_in_the_dev_shm_that_it_has(with_its_files: bool, carriers: set[str]) -> None:
+    variables = os.environ | environment("shm")
+    apart = [*ONE_LIST_OF_PROCESSES, "sh", "-c", OWN_FILES, "sh"]
+    command = [*apart, sys.executable, "-c", CONNECTED]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=variables, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "shm\n"
+        where = ["nsenter", "--target", str(process.pid), "--mount"] if with_its_files else apart
+        top = [*where, sys.executable, "-m", "fastsock", "top", "--once", "--json", "--pid", str(process.pid)]
+        done = subprocess.run([*top, "--seconds", "0.1"], capture_output=True, text=True, timeout=DEADLINE)
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)["connections"]
+        assert {row["carrier"] for row in rows} == carriers
+        process.stdin.close()
