@@ -1,6 +1,8 @@
 """An MPI program of two ranks, which knows nothing of the other one's verbs: what it sends comes back turned.
 
-python pyverbs_partner.py SHORT LONG...      so many short messages at once, then these lengths, one after the other
+python pyverbs_partner.py stays|goes SHORT LONG...
+
+So many short messages at once, then these lengths, one after the other. Who stays waits for more than comes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from fastsock.mpj import MPI
 LAST = 999
 
 
-def main(short: int, lengths: list[int]) -> None:
+def main(stays: bool, short: int, lengths: list[int]) -> None:
     world = MPI.COMM_WORLD
     # more than there are buffers: who sends runs out of them, and gets them back
     messages = [random.Random(number).randbytes(number * 37 % 500) for number in range(short)]
@@ -29,6 +31,11 @@ def main(short: int, lengths: list[int]) -> None:
         expect(world, message, number)
     world.Send(b"", dest=1, tag=LAST)
     print("each byte came back")
+    if stays:
+        try:
+            world.Recv(numpy.empty(1, "u1"), source=1)
+        except MPI.Exception as error:
+            print(error)
 
 
 def expect(world: MPI.Comm, message: bytes, tag: int) -> None:
@@ -41,4 +48,5 @@ def expect(world: MPI.Comm, message: bytes, tag: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), [int(word) for word in sys.argv[2:]])
+    numbers = [int(word) for word in sys.argv[2:]]
+    main(sys.argv[1] == "stays", numbers[0], numbers[1:])

@@ -1,6 +1,9 @@
 """A rank whose queue pair is pyverbs' own. It speaks ibvdev's wire, and sends each message back with its bytes turned.
 
-python pyverbs_rank.py DEVICE GID_INDEX place|data|read [--ring]     in the environment of a rank of a job of two
+python pyverbs_rank.py DEVICE GID_INDEX place|data|read [--ring] [--leaves] [--lies]
+
+It runs in the environment of a rank of a job of two. With --leaves it says goodbye before the other rank does. With
+--lies its first answer says that it comes from another rank.
 
 The third word says how long messages travel: the sender's device places them, they come as data, or the receiver's
 device reads them. A message with the tag LAST ends it. Prints a line of JSON.
@@ -185,7 +188,6 @@ class Rank:
 
     def part(self) -> None:
         """The other end says its last, and takes nothing any more."""
-        self.pair.flush()
         while not self.said_goodbye:
             self._heed(self._next())
         assert not (self.pair.came or self.arriving or self.inbox or self.awaited)
@@ -217,11 +219,17 @@ def main(device: str, gid_index: str, way: str, *options: str) -> None:
         rank = Rank(pair, way)
         rank.greet()
         message = rank.receive()
+        if "--lies" in options:
+            pair.rank += 1
         while message.tag != LAST:
             rank.send(message._replace(data=message.data[::-1]))
             message = rank.receive()
-        rank.part()
-        assert sock.recv(1) == b""
+        if "--leaves" in options:
+            rank.say(Frame(Kind.GOODBYE))
+            pair.flush()
+        else:
+            rank.part()
+            assert sock.recv(1) == b""
         counts = {name: getattr(pair, name) for name in ("segments", "returns", "written", "fetched")}
         print(json.dumps({**counts, "ring": bool(pair.ring_there), "kinds": rank.kinds}))
         pair.close()

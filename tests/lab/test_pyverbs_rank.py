@@ -45,38 +45,47 @@ def guest() -> Guest:
     return guest
 
 
-def run(guest: Guest, way: str, *options: str, **settings: str) -> dict:
-    """What the pyverbs rank counted."""
+def start(guest: Guest, way: str, *options: str, **settings: str) -> list[tuple[int, str, str]]:
+    """Status, output and errors: of the MPI program, then of the pyverbs rank."""
     shared = os.environ | settings | {"PYTHONPATH": str(ROOT)}
     shared |= {"FASTSOCK_MPJ_DEVICE": "ibvdev", "FASTSOCK_MPJ_SIZE": "2"}
     shared |= {"FASTSOCK_MPJ_ADDRESS": f"{guest.address}:{free_port()}", "FASTSOCK_MPJ_SECRET": secrets.token_hex(32)}
     device = guest.devices()[-1]  # of h2, where there are two hosts
-    words = [(FOLDER / "pyverbs_partner.py", SHORT, *LENGTHS)]
+    stays = "stays" if "--leaves" in options else "goes"
+    words = [(FOLDER / "pyverbs_partner.py", stays, SHORT, *LENGTHS)]
     words.append((FOLDER / "pyverbs_rank.py", device, guest.gid(device), way, *options))
     ranks = [
         subprocess.Popen(
             [*host, sys.executable, *map(str, each)],
             env=shared | {"FASTSOCK_MPJ_RANK": str(rank)},
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
         for rank, (host, each) in enumerate(zip((guest.at_h1, guest.at_h2), words, strict=True))
     ]
     try:
-        partner, judge = (rank.communicate(timeout=DEADLINE)[0] for rank in ranks)
+        said = [rank.communicate(timeout=DEADLINE) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0]
-    assert partner == "each byte came back\n"
-    counts = json.loads(judge)
-    print(counts)
+    return [(rank.returncode, *each) for rank, each in zip(ranks, said, strict=True)]
+
+
+def run(guest: Guest, way: str, *options: str, **settings: str) -> dict:
+    """What the pyverbs rank counted."""
+    partner, judge = start(guest, way, *options, **settings)
+    assert (partner[0], judge[0]) == (0, 0), (partner[2], judge[2])
+    lines = partner[1].splitlines()
+    assert lines[0] == "each byte came back"
+    counts = json.loads(judge[1])
+    print(counts, lines)
     kinds = counts["kinds"]
     assert kinds[EAGER] == SHORT + len(LENGTHS) - len(LONG) + 1
     assert kinds[READY_TO_SEND] == len(LONG)
-    assert kinds[GOODBYE] == 1
+    assert kinds.get(GOODBYE, 0) == int("--leaves" not in options)
     assert counts["segments"] > SHORT
-    return counts
+    return counts | {"left": lines[1:]}
 
 
 def test_the_senders_device_writes_what_is_long(guest: Guest) -> None:
@@ -88,6 +97,7 @@ def test_the_senders_device_writes_what_is_long(guest: Guest) -> None:
     assert guest.sent_packets(guest.devices()[-1]) - before > sum(LONG) // 4096
 
 
+@only_in_full
 def test_the_receivers_device_reads_what_is_long(guest: Guest) -> None:
     counts = run(guest, "read", FASTSOCK_MPJ_RDMA_RENDEZVOUS="read")
     assert counts["kinds"][KEY] == counts["kinds"][ACKNOWLEDGE] == len(LONG)
@@ -112,3 +122,19 @@ def test_segments_are_written_into_rings(guest: Guest) -> None:
 @pytest.mark.parametrize(("options", "eager"), [((), "write"), (("--ring",), "send")])
 def test_where_one_end_alone_has_a_ring_segments_are_sent(guest: Guest, options: tuple[str, ...], eager: str) -> None:
     assert not run(guest, "place", *options, FASTSOCK_MPJ_RDMA_EAGER=eager)["ring"]
+
+
+@only_in_full
+def test_a_rank_that_says_goodbye_has_finished(guest: Guest) -> None:
+    (left,) = run(guest, "place", "--leaves")["left"]
+    assert "rank 1" in left
+    assert "has finished" in left
+
+
+@only_in_full
+def test_a_segment_of_another_rank_ends_the_connection(guest: Guest) -> None:
+    (status, output, errors), _ = start(guest, "place", "--lies")
+    print(errors)
+    assert (status != 0, output) == (True, "")
+    assert "rank 1" in errors
+    assert "MPI_ERR_PROC_FAILED" in errors
