@@ -20,6 +20,7 @@ BELOW = {
     "registered": {""},
     "team": {""},
     "verbs": {""},
+    "window": {"", "team"},
     "remote": {"", "stream", "verbs"},
 }
 HEAD = re.compile(r"^(?:static inline )?(?!static|typedef|#)\w[\w *]*?\b(fs_\w+)\([^;{}]*\)\s*\{", re.MULTILINE)

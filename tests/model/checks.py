@@ -46,6 +46,13 @@ MODELS = (
     holds("choice", "another member dies", "DEATH=1"),
     holds("choice", "a member dies, all cells", "ALL DEATH=2"),
     holds("choice", "four members, five calls, one cell", "M=4 CALLS=5 CELLS=1", "full"),
+    holds("window_lock", "three members, a turn each", "TURNS=1", "quick"),
+    holds("window_lock", "two members, three turns each", "M=2 TURNS=3"),
+    holds("window_lock", "a member dies", "TURNS=1 DEATH=0"),
+    holds("window_lock", "one goes away, another dies", "TURNS=1 LEAVES=0 DEATH=1"),
+    holds("window_lock", "the one that goes away dies", "TURNS=1 LEAVES=0 DEATH=0"),
+    holds("window_lock", "three members, two turns each, one goes away", "LEAVES=0", "full"),
+    holds("window_lock", "four members", "M=4 TURNS=1", "full"),
     holds("switch", "blocking reader, 4 bytes", "N=4"),
     holds("switch", "blocking reader, answered", "N=4 ANSWERED", "quick"),
     holds("switch", "blocking reader, 5 bytes, ring of 2", "N=5 RING=2"),
@@ -168,6 +175,21 @@ MODELS = (
 )
 
 MISTAKES = (
+    mistake("window_lock", "who shares does not look for an owner again", "assertion", "TURNS=1 MUT_NOLOOK", "quick"),
+    mistake("window_lock", "the owner does not wait for those who share", "assertion", "TURNS=1 MUT_NODRAIN"),
+    mistake(
+        "window_lock",
+        "handed over without a look whether he still waits",
+        "standstill",
+        "TURNS=1 LEAVES=0 MUT_PLAINHANDOVER",
+    ),
+    mistake(
+        "window_lock",
+        "who goes away does not see that it was handed over",
+        "standstill",
+        "TURNS=1 LEAVES=0 MUT_PLAINLEAVE",
+    ),
+    mistake("window_lock", "nobody looks whether the owner lives", "standstill", "M=2 TURNS=1 DEATH=0 MUT_NODEAD"),
     mistake("choice", "members go by what they would take themselves", "assertion", "MUT_OWNGUESS", "quick"),
     mistake("choice", "a cell is filled before all have read it", "assertion", "MUT_NOCLAIM"),
     mistake(

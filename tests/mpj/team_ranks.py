@@ -15,6 +15,7 @@ import numpy as np
 from fastsock.core.binding._engine import Engine
 
 from fastsock.core.binding import _requests, _team
+from fastsock.mpj.collectives import meeting
 from fastsock.mpj.collectives import team as team_module
 from fastsock.testing.process import until_blocked
 
@@ -383,11 +384,11 @@ def refused(rank: int, streams: Sequence[socket.socket], seed: int) -> None:
     """Where one member cannot take part nobody has a team, and nobody keeps a descriptor."""
     before = len(os.listdir("/proc/self/fd"))
     if rank == 1 and seed % 3 == 0:
-        team_module._Member.connect = lambda *_: None
+        meeting._Member.connect = lambda *_: None
     if rank == 1 and seed % 3 == 1:
-        team_module._Member.take = lambda *_: None
+        meeting._Member.take = lambda *_: None
     if rank == 0 and seed % 3 == 2:
-        team_module._Leader.listen = lambda *_: None
+        meeting._Leader.listen = lambda *_: None
     assert form(rank, streams) is None
     assert len(os.listdir("/proc/self/fd")) == before
 

@@ -15,7 +15,7 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec
 _MODULES = (
     *("_buffers", "_stream", "_watching", "_table", "_calls", "_ends", "_channel_bytes", "_channel", "_carrier"),
     *("_connections", "_schedule", "_requests", "_messages", "_engine", "_system", "_exports", "_registered"),
-    *("_polling", "_polls", "_remote", "_shown", "_team"),
+    *("_polling", "_polls", "_remote", "_shown", "_team", "_window"),
 )
 
 

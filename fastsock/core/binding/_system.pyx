@@ -19,6 +19,17 @@ cdef extern from "<sys/prctl.h>":
     int prctl(int option, unsigned long number)
     int PR_SET_PDEATHSIG
 
+cdef extern from *:
+    """
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    #ifndef SYS_pidfd_getfd
+    #define SYS_pidfd_getfd 438 /* on every architecture */
+    #endif
+    static int fs_pidfd_getfd(int process, int number) { return (int)syscall(SYS_pidfd_getfd, process, number, 0u); }
+    """
+    int fs_pidfd_getfd(int process, int number)
+
 cdef str REAPED = "-1"
 
 
@@ -35,6 +46,13 @@ def is_file(int descriptor, unsigned long device, unsigned long inode):
     """Whether the descriptor is open, and its file has that device and inode."""
     cdef struct_stat status
     return fstat(descriptor, &status) == 0 and status.st_dev == device and status.st_ino == inode
+
+
+def fetch_descriptor(int process, int number):
+    """A copy of a descriptor of the process that `process` stands for. Raises OSError, where this process may not trace that
+    one also."""
+    cdef int fetched = fs_pidfd_getfd(process, number)
+    return checked(-last_error if fetched < 0 else fetched)
 
 
 cdef str process_of(int descriptor):

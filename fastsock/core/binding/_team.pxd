@@ -17,13 +17,23 @@ cdef struct Waiter:
     uint64_t looked_at
 
 
+# The hooks of a wait; their context is a Waiter.
+cdef void leave_interpreter(void *context) noexcept nogil
+cdef void enter_interpreter(void *context) noexcept nogil
+cdef int progress_engine(void *context) noexcept nogil
+cdef int look_for_signals(void *context) noexcept nogil
+cdef int propagate() except -1  # an exception that is set already
+
+
 cdef class Team:
     cdef fs_team *team
     cdef Waiter waiter
     cdef Engine engine
     cdef readonly tuple ranks
-    cdef tuple bells, watches
+    cdef tuple bells
+    cdef readonly tuple watches
     cdef readonly int index, size
+    cdef readonly bint threads  # members are threads of this process
     cdef unsigned long user       # the thread within a collective, or 0,
     cdef uint32_t user_generation  # and its process: a forked child has no such thread
 

@@ -28,7 +28,7 @@ cdef extern from *:
     #include <errno.h>
     static int fs_propagate(void) { return -1; }
     """
-    int propagate "fs_propagate" () except -1 # an exception that is set already
+    int fs_propagate() except -1
     enum: EOWNERDEAD
 
 cdef extern from "Python.h":
@@ -112,6 +112,10 @@ def team_identity():
     return PyBytes_FromStringAndSize(<char *>&own, sizeof(own))
 
 
+cdef int propagate() except -1:
+    return fs_propagate()
+
+
 cdef void leave_interpreter(void *context) noexcept nogil:
     (<Waiter *>context).outside = PyEval_SaveThread()
 
@@ -161,7 +165,7 @@ cdef class Team:
         cdef fs_team_hooks hooks
         self.bells, self.watches, self.ranks = tuple(bells), tuple(watches), tuple(ranks)
         self.engine = engine
-        self.index, self.size = index, len(self.ranks)
+        self.index, self.size, self.threads = index, len(self.ranks), threads
         if not (len(self.bells) == len(self.watches) == self.size <= FS_TEAM_MOST):
             raise ValueError(f"team: {len(self.bells)} bells and {len(self.watches)} watches for {self.size} members")
         for i in range(self.size):

@@ -15,7 +15,7 @@ blocks, framed, accumulator, scratch, shared
 intercommunicator           the calls between two groups
 object_collectives          the calls on objects by messages; object_algorithms: their algorithms
 protocols                   for annotations
-team                        how ranks of one host come to share memory
+team, meeting               how ranks of one host come to share memory, and hand each other descriptors
 _collectives, _object_collectives   the calls among these, and those that go on by themselves, natively
 
 Above messages, below communicators: a call gets what it needs of a communicator as an argument. Tests:

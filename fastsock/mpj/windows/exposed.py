@@ -123,7 +123,7 @@ def check_updates(op: Any, datatype: Datatype) -> None:
     if not op.ob.name:
         raise MPIException(ERR_OP, "windows know predefined operations only: a program's own function stays at home")
     if op.ob.name not in ("REPLACE", "NO_OP"):
-        op._combine(_unit(datatype))
+        op._combine(unit_of(datatype))
 
 
 def check_swaps(datatype: Datatype) -> None:
@@ -135,8 +135,8 @@ def check_swaps(datatype: Datatype) -> None:
         )
 
 
-def _unit(datatype: Datatype) -> Datatype:
-    """The datatype of what items consist of."""
+def unit_of(datatype: Datatype) -> Datatype:
+    """Returns the datatype of what items consist of."""
     type_ = datatype._type()
     if type_.predefined:
         return datatype
@@ -157,10 +157,10 @@ def _combine(op: Any, address: int, count: int, datatype: Datatype, data: Any) -
     else:
         if land is not None:
             memoryview(room)[:] = outgoing(address, count, datatype)
-        op._combine(_unit(datatype))(data, target)
+        op._combine(unit_of(datatype))(data, target)
     if land is not None:
         land(length)
 
 
 NOTHING = buffer()
-__all__ = ["BYTE", "NOTHING", "Exposed", "check_swaps", "check_updates"]
+__all__ = ["BYTE", "NOTHING", "Exposed", "check_swaps", "check_updates", "unit_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 from ..communicators import creation
@@ -16,8 +17,9 @@ from ..constants import (
     WIN_FLAVOR_SHARED,
 )
 from ..datatypes._memory import buffer
-from . import shared
+from .mapped import MappedWindow
 from .served import ServedWindow
+from .sharing import share
 from .window_record import Window
 
 TYPE_CHECKING = False
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def form(communicator: Any, flavor: int, memory: buffer | None, size: int, unit: int) -> Window:
+SHARING = "alloc_shm"
+
+
+def form(
+    communicator: Any, flavor: int, memory: buffer | None, size: int, unit: int, hints: Mapping[str, str]
+) -> Window:
     """Returns the window of this member. All members call it.
 
     `memory`: the program's own, where there is any; else `size` bytes are allocated. Raises MPI.Exception: ERR_COMM,
@@ -38,19 +45,19 @@ def form(communicator: Any, flavor: int, memory: buffer | None, size: int, unit:
         raise communicator.fail(ERR_SIZE, f"a window of {size} bytes: its size is 0 or more")
     if unit < 1:
         raise communicator.fail(ERR_DISP, f"a displacement unit of {unit} bytes: it is 1 or more")
-    if flavor == WIN_FLAVOR_SHARED and not shared.can_share(communicator):
+    if flavor == WIN_FLAVOR_SHARED or (flavor == WIN_FLAVOR_ALLOCATE and hints.get(SHARING) != "false"):
+        shared = share(communicator, flavor, size, unit)
+        if shared is not None:
+            return MappedWindow(communicator, flavor, shared)
+    if flavor == WIN_FLAVOR_SHARED and communicator.size > 1:
         _refuse_shared(communicator)
     duplicate = creation.duplicate(communicator)
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
-    parts: list[buffer] = []
-    if flavor == WIN_FLAVOR_SHARED:
-        parts = shared.parts(duplicate, size)
-        memory = parts[duplicate.rank]
-    elif memory is None:
-        memory = buffer.allocate(size, True) if flavor == WIN_FLAVOR_ALLOCATE else buffer()
+    if memory is None:
+        memory = buffer() if flavor == WIN_FLAVOR_DYNAMIC else buffer.allocate(size, True)
     # they share memory for their fences from now on: once a member has died, that cannot be formed
     told = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
-    return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2], parts)
+    return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2])
 
 
 def _refuse_shared(communicator: Any) -> NoReturn:

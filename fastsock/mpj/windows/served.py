@@ -9,7 +9,6 @@ from fastsock.core.binding._requests import MessageError
 
 from ..collectives import prepared
 from ..constants import (
-    ERR_TRUNCATE,
     LOCK_EXCLUSIVE,
     LOCK_SHARED,
     MODE_NOCHECK,
@@ -20,7 +19,7 @@ from ..constants import (
     WIN_UNIFIED,
 )
 from ..datatypes._memory import buffer
-from ..datatypes.buffers import Simple, landing, outgoing
+from ..datatypes.buffers import Simple, outgoing
 from ..exceptions import Exception as MPIException
 from .exposed import Exposed, check_swaps, check_updates
 from .frames import (
@@ -42,8 +41,8 @@ from .lock_table import LockTable
 from .operations import Incoming, Outgoing
 from .origin import Origin
 from .server import Server
-from .target import Place, check_within
-from .window_record import Window
+from .target import Place
+from .window_record import Window, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,18 +72,11 @@ class ServedWindow(Window):
     """The origin's side. What it asks of itself, it does itself."""
 
     def __init__(
-        self,
-        communicator: Any,
-        flavor: int,
-        memory: buffer,
-        sizes: Sequence[int],
-        units: Sequence[int],
-        parts: Sequence[buffer],
+        self, communicator: Any, flavor: int, memory: buffer, sizes: Sequence[int], units: Sequence[int]
     ) -> None:
         super().__init__(communicator, flavor, sizes, units)
         self.model = WIN_UNIFIED  # the server reads and writes the memory that the program does
         self.memory = memory
-        self.parts = parts  # the memory of all members, where this process has it
         self.exposed = Exposed(memory, flavor == WIN_FLAVOR_DYNAMIC)
         self.locks = LockTable()
         self.origin = Origin(self)
@@ -98,82 +90,66 @@ class ServedWindow(Window):
     # ---- operations ----
 
     def put(self, origin: Simple, rank: int, place: Place) -> Outgoing | None:
-        offset = self._reached(rank, place)
-        data = self._fitting(origin, place.nbytes)
+        offset = self.reached(rank, place)
+        data = self.fitting(origin, place.nbytes)
         if rank == self.rank:
             self.guarded(self.exposed.store, offset, place.count, place.datatype, data)
             return None
         return self.origin.tell(rank, self._frame(PUT, offset, place), data, origin)
 
     def get(self, origin: Simple, rank: int, place: Place) -> Incoming | None:
-        offset = self._reached(rank, place)
-        self._check_room(origin, place.nbytes)
+        offset = self.reached(rank, place)
+        room, land = self.room(origin, place.nbytes)
         if place.nbytes == 0:
             return None
-        room, land = landing(origin.address, origin.count, origin.datatype)
         if rank == self.rank:
             data = self.guarded(self.exposed.load, offset, place.count, place.datatype)
-            _store(room, land, data)
+            store(room, land, data)
             return None
         return self.origin.ask(rank, self._frame(GET, offset, place), None, origin, (room, land, place.nbytes))
 
     def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> Outgoing | None:
-        offset = self._reached(rank, place)
+        offset = self.reached(rank, place)
         if place.nbytes:
             self.guarded(check_updates, op, place.datatype)
-        data = self._fitting(origin, place.nbytes)
+        data = self.fitting(origin, place.nbytes)
         if rank == self.rank:
             self.guarded(self.exposed.accumulate, op, offset, place.count, place.datatype, data)
             return None
         return self.origin.tell(rank, self._frame(ACCUMULATE, offset, place, number_of(op)), data, origin)
 
     def get_accumulate(self, origin: Simple, result: Simple, rank: int, place: Place, op: Any) -> Incoming | None:
-        offset = self._reached(rank, place)
+        offset = self.reached(rank, place)
         if place.nbytes:
             self.guarded(check_updates, op, place.datatype)
-        data = self._fitting(origin, place.nbytes) if op.ob.name != "NO_OP" else b""
-        self._check_room(result, place.nbytes)
+        data = self.fitting(origin, place.nbytes) if op.ob.name != "NO_OP" else b""
+        room, land = self.room(result, place.nbytes)
         if place.nbytes == 0:
             return None
-        room, land = landing(result.address, result.count, result.datatype)
         if rank == self.rank:
             before = self.guarded(self.exposed.fetch, op, offset, place.count, place.datatype, data)
-            _store(room, land, before)
+            store(room, land, before)
             return None
         frame = self._frame(FETCH, offset, place, number_of(op))
         return self.origin.ask(rank, frame, data, (origin, result), (room, land, place.nbytes))
 
     def compare_and_swap(self, origin: Simple, compare: Simple, result: Simple, rank: int, place: Place) -> None:
-        offset = self._reached(rank, place)
+        offset = self.reached(rank, place)
         self.guarded(check_swaps, place.datatype)
         compared, data = (bytes(outgoing(each.address, 1, each.datatype)) for each in (compare, origin))
-        room, land = landing(result.address, 1, result.datatype)
+        room, land = self.room(result, place.nbytes)
         if rank == self.rank:
-            _store(room, land, self.guarded(self.exposed.swap, offset, place.datatype, compared, data))
+            store(room, land, self.guarded(self.exposed.swap, offset, place.datatype, compared, data))
             return
         self.origin.ask(rank, self._frame(SWAP, offset, place), compared + data, result, (room, land, place.nbytes))
 
-    def _reached(self, rank: int, place: Place) -> int:
-        """Returns the offset of a place in a rank's memory; of a dynamic window the address: the target checks it."""
+    def reached(self, rank: int, place: Place) -> int:
+        """Of a dynamic window it returns an address, which the target checks."""
+        if not self.exposed.dynamic:
+            return super().reached(rank, place)
         self.check(rank)
         self.epochs.access(rank)
-        if self.exposed.dynamic:
-            return place.displacement
-        offset: int = self.guarded(
-            check_within, place, self.units[rank], self.sizes[rank], f"rank {rank} of {self.title}"
-        )
-        return offset
-
-    def _fitting(self, origin: Simple, room: int) -> Any:
-        data = outgoing(origin.address, origin.count, origin.datatype)
-        if len(data) > room:
-            raise self.fail(ERR_TRUNCATE, f"{len(data)} bytes do not go into the {room} of the target's items")
-        return data
-
-    def _check_room(self, origin: Simple, length: int) -> None:
-        room = origin.count * origin.datatype._type().size
-        if length > room:
-            raise self.fail(ERR_TRUNCATE, f"the {length} bytes of the target's items do not go into {room}")
+        return place.displacement
 
     def _frame(self, kind: int, offset: int, place: Place, argument: int = 0) -> Frame:
         count, description = place.count, description_of(place.datatype)
@@ -368,9 +344,9 @@ class ServedWindow(Window):
         if rank == PROC_NULL:
             rank = next((member for member, size in enumerate(self.sizes) if size), 0)
         self.check(rank)
-        if rank == self.rank:
-            return self.memory, self.units[rank]
-        return self.parts[rank] if self.parts else buffer(), self.units[rank]
+        if rank != self.rank:
+            return buffer(), self.units[rank]
+        return self.memory, self.units[rank]
 
     @_helping
     def free(self) -> None:
@@ -390,10 +366,3 @@ class ServedWindow(Window):
 
 def _argument(lock_type: int) -> int:
     return int(lock_type == LOCK_EXCLUSIVE)
-
-
-def _store(room: Any, land: Any, data: Any) -> None:
-    length = len(data)
-    memoryview(room)[:length] = data
-    if land is not None:
-        land(length)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterable, Sequence
 
-from ..constants import ERR_GROUP, ERR_OTHER, ERR_RANK, ERR_WIN
-from ..datatypes._memory import buffer
+from ..constants import ERR_GROUP, ERR_OTHER, ERR_RANK, ERR_TRUNCATE, ERR_WIN
+from ..datatypes._memory import buffer, landing, outgoing
 from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
-from .epochs import Epochs
+from ._epochs import Epochs
+from .target import check_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Window(Record, abc.ABC):
     model: int
     memory: buffer
     """This member's; empty of a dynamic window."""
+    native: Any = None
+    """What calls go straight to, where the members share memory."""
 
     def __init__(self, communicator: Any, flavor: int, sizes: Sequence[int], units: Sequence[int]) -> None:
         super().__init__()
@@ -98,6 +101,31 @@ class Window(Record, abc.ABC):
                 raise self.fail(ERR_GROUP, f"rank {rank} of the job is no member of {self.title}")
             found.append(self._index[rank])
         return found
+
+    # Data
+
+    def reached(self, rank: int, place: Place) -> int:
+        """Returns the offset of a place in a rank's memory, to which an epoch is open."""
+        self.check(rank)
+        self.epochs.access(rank)
+        offset: int = self.guarded(
+            check_within, place, self.units[rank], self.sizes[rank], f"rank {rank} of {self.title}"
+        )
+        return offset
+
+    def fitting(self, origin: Simple, room: int) -> Any:
+        """Returns the origin's data, which go into so many bytes."""
+        data = outgoing(origin.address, origin.count, origin.datatype)
+        if len(data) > room:
+            raise self.fail(ERR_TRUNCATE, f"{len(data)} bytes do not go into the {room} of the target's items")
+        return data
+
+    def room(self, origin: Simple, length: int) -> tuple[Any, Any]:
+        """Returns memory for so many bytes of data, and what to call with their number then, or None."""
+        room = origin.count * origin.datatype._type().size
+        if length > room:
+            raise self.fail(ERR_TRUNCATE, f"the {length} bytes of the target's items do not go into {room}")
+        return landing(origin.address, origin.count, origin.datatype) if length else (None, None)
 
     # What each kind does in its own way
 
@@ -196,3 +224,11 @@ class Window(Record, abc.ABC):
     @abc.abstractmethod
     def free(self) -> None:
         """Ends the window, once all members ask for it."""
+
+
+def store(room: Any, land: Any, data: Any) -> None:
+    """Puts data into memory of `Window.room`."""
+    length = len(data)
+    memoryview(room)[:length] = data
+    if land is not None:
+        land(length)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from ..ranks import DEVICES, run
+from .ways import DEVICES, PROCESSES, run
 
 DEVICE = pytest.mark.parametrize("device", DEVICES)
-PROCESSES = pytest.mark.parametrize("device", ["iodev", "sysvdev"])
+PROCESS = pytest.mark.parametrize("device", PROCESSES)
 
 TOLD = """
 def told_of_a_death(call, *arguments):
@@ -27,7 +27,7 @@ def die():
 """
 
 
-@PROCESSES
+@PROCESS
 def test_who_waits_for_a_lock_hears_that_its_owner_died(device):
     def body():
         window = MPI.Win.Allocate(8, 8, comm=comm)
@@ -61,7 +61,7 @@ def test_who_waits_for_a_lock_hears_that_its_owner_died(device):
     assert run(body, 3, device, status=1, before=TOLD).count("told") == 2
 
 
-@PROCESSES
+@PROCESS
 def test_operations_on_the_memory_of_a_rank_that_died_end_with_an_error(device):
     def body():
         window = MPI.Win.Allocate(8 * 100_000, 8, comm=comm)
@@ -115,7 +115,7 @@ def test_a_rank_that_ends_by_an_error_ends(device):
     assert "the end" in run(body, 2, device, status=1)
 
 
-@PROCESSES
+@PROCESS
 def test_a_forked_child_is_no_member(device):
     def body():
         import os

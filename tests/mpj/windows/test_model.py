@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ..ranks import DEVICES, run
+from .ways import DEVICES, run
 
 ROUNDS = 400 if os.environ.get("FASTSOCK_SOAK") else 40
 

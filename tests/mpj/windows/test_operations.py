@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..ranks import DEVICES, run
+from .ways import DEVICES, run
 
 DEVICE = pytest.mark.parametrize("device", DEVICES)
 
@@ -107,6 +107,9 @@ def test_every_operation_on_every_type_that_it_is_defined_on(device):
             one = np.zeros(length, "u1")
             two = np.zeros(length, "u1")
             one[::4], two[::4] = 1, 2
+            told = np.ones(length, bool)
+            if datatype.typechar in ("g", "G"):  # what stands behind ten bytes is no part of the number
+                told.reshape(-1, 16)[:, 10:] = False
             for op in [*operations, *pairs, MPI.REPLACE, MPI.NO_OP]:
                 wanted = two.copy()
                 try:
@@ -122,7 +125,7 @@ def test_every_operation_on_every_type_that_it_is_defined_on(device):
                     window.Get_accumulate([one, 3, datatype], [before, 3, datatype], 1, [0, 3, datatype], op)
                 window.Fence()
                 if rank == 1:
-                    assert (memory[:length] == wanted).all(), (datatype.name, op.toint())
+                    assert (memory[:length] == wanted)[told].all(), (datatype.name, op.ob.name, memory[:length], wanted)
                 elif op != MPI.NO_OP and datatype.size == datatype.extent:
                     assert (before == two).all(), datatype.name
         assert tried > 300, tried

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..ranks import DEVICES, run
+from .ways import DEVICES, run
 
 DEVICE = pytest.mark.parametrize("device", DEVICES)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..ranks import DEVICES, run
+from .ways import DEVICES, run
 
 DEVICE = pytest.mark.parametrize("device", DEVICES)
 
@@ -162,7 +162,22 @@ def test_threads_share_memory():
     run(body, 4, "smpdev")
 
 
-def test_processes_are_told_that_they_cannot_share_memory():
+REFUSED = """
+from fastsock.mpj.windows import sharing
+def refuse(*_):
+    raise PermissionError("not here")
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "sharing.create_window_memory = refuse",
+        "if rank == 1: sharing.Control = refuse",
+        "sharing.fetch_descriptor = refuse; sharing.meet = lambda *_: None",
+    ],
+)
+def test_ranks_that_cannot_share_memory_are_told(before):
     def body():
         try:
             MPI.Win.Allocate_shared(8, comm=comm)
@@ -170,16 +185,31 @@ def test_processes_are_told_that_they_cannot_share_memory():
             assert error.Get_error_class() == MPI.ERR_RMA_SHARED, error
         else:
             raise AssertionError("not raised")
-        window = MPI.Win.Allocate_shared(8)
-        np.frombuffer(window, "d")[0] = 5
-        assert np.frombuffer(window.Shared_query(0)[0], "d")[0] == 5
-        window.Free()
         window = MPI.Win.Allocate(8 * rank, 8, comm=comm)
         assert len(window.Shared_query(rank)[0]) == 8 * rank
         assert len(window.Shared_query(1 - rank)[0]) == 0
+        window.Fence()
+        window.Put(np.full(rank, 2.0), 1)
+        window.Fence()
+        assert (np.frombuffer(window, "d") == 2).all()
         window.Free()
 
-    run(body, 2)
+    run(body, 2, before=REFUSED + before + "\n")
+
+
+def test_the_leader_hands_memory_to_ranks_that_may_not_take_it():
+    def body():
+        window = MPI.Win.Allocate_shared(8 * rank, 8, comm=comm)
+        shared = [np.frombuffer(window.Shared_query(each)[0], "d") for each in range(size)]
+        assert [len(each) for each in shared] == [0, 1, 2]
+        assert window.Shared_query(MPI.PROC_NULL)[0].address == window.Shared_query(1)[0].address
+        window.Fence()
+        shared[2][rank - 1 :] = rank
+        window.Fence()
+        window.Free()
+        assert shared[2][0] in (1, 2), shared  # the memory stays for who has it
+
+    run(body, 3, before=REFUSED + "if rank == 2: sharing.fetch_descriptor = refuse\n")
 
 
 def test_every_member_of_mpi4pys_class_is_there():

@@ -1,0 +1,387 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+"""Windows whose members share their memory: the calls that programs make most, straight to it.
+
+A method of NativeWindowCalls does a call where its arguments are simple. All other calls go the general way, by super(),
+which also finds the words for errors.
+"""
+cimport cython
+from libc.stdint cimport int64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memmove
+
+from fastsock.core.binding._window cimport Window as Control
+from fastsock.core.binding.window cimport fs_layout
+from fastsock.mpj._slots cimport record_of
+from fastsock.mpj.datatypes._memory cimport (
+    LETTERS_MOST, Span, TypeRecord, buffer, read_span, release_span, type_named, whole_number,
+)
+from fastsock.mpj.windows._epochs cimport Epochs
+
+from fastsock.core.binding._requests import MessageError
+from fastsock.core.binding._team import type_size
+
+from ..constants import LOCK_EXCLUSIVE, LOCK_SHARED
+from ..datatypes._memory import LETTERS
+from ..datatypes.buffers import of_format
+from ..datatypes.native_kernels import kernel_of
+from ..datatypes.op import SUM
+
+cdef extern from "copy.h" nogil:
+    void fs_copy(void *target, const void *source, size_t length)
+
+cdef extern from "<stdatomic.h>" nogil:
+    enum memory_order:
+        memory_order_seq_cst
+    void atomic_thread_fence(memory_order order)
+
+cdef Py_ssize_t LONG_COPY = 32 * 1024  # from here the interpreter's lock is given up for a copy
+cdef int ALONE = LOCK_EXCLUSIVE, TOGETHER = LOCK_SHARED
+
+
+cdef void copy(void *target, const void *source, Py_ssize_t length) noexcept:
+    if length < LONG_COPY:
+        memmove(target, source, length)  # a rank may copy within its own memory
+        return
+    with nogil:
+        if <const char *>target + length <= <const char *>source or <const char *>source + length <= <const char *>target:
+            fs_copy(target, source, length)
+        else:
+            memmove(target, source, length)
+
+
+# ---- what the kernels call an operation on a type ----
+
+cdef dict _kernels = {}  # by the operation's record: by a plain item's letter, or a datatype's record
+
+
+cdef object kernel(object op, Span *span, object datatype):
+    """(type, operation, bytes of an element) for the items of a message argument; None where the general way is to look."""
+    cdef object record = getattr(op, "ob", None)
+    known = _kernels.get(record)
+    if known is None:
+        known = _kernels[record] = {}
+    key = span.letter if datatype is True else record_of(datatype)
+    if key in known:
+        return known[key]
+    name = getattr(record, "name", "")
+    type_ = of_format(LETTERS[key]).ob if datatype is True else key
+    numbers = kernel_of(name, type_) if name and type_.dense else None
+    found = None if numbers is None else (*numbers, type_size(numbers[0]))
+    if found is not None and type_.size % found[2]:
+        found = None
+    known[key] = found
+    return found
+
+
+# ---- the memory ----
+
+cdef class Mapped:
+    """Where the members' parts lie here. `control`: how members wait for each other. Ranks are those of the window."""
+    cdef readonly Control control
+    cdef readonly Epochs epochs
+    cdef int rank, size
+    cdef unsigned char **parts
+    cdef int64_t *sizes
+    cdef int64_t *units
+    cdef unsigned char *alone  # of each target: whether the lock that is held is an exclusive one
+
+    def __init__(self, Control control not None, Epochs epochs not None, offsets, sizes, units):
+        cdef int place
+        self.control, self.epochs = control, epochs
+        self.rank, self.size = control.index, control.size
+        self.parts = <unsigned char **>calloc(self.size, sizeof(void *))
+        self.sizes = <int64_t *>calloc(self.size, sizeof(int64_t))
+        self.units = <int64_t *>calloc(self.size, sizeof(int64_t))
+        self.alone = <unsigned char *>calloc(self.size, 1)
+        if self.parts == NULL or self.sizes == NULL or self.units == NULL or self.alone == NULL:
+            raise MemoryError()
+        for place in range(self.size):
+            self.parts[place] = control.data + <int64_t>offsets[place]
+            self.sizes[place], self.units[place] = sizes[place], units[place]
+
+    def __dealloc__(self):
+        free(self.parts)
+        free(self.sizes)
+        free(self.units)
+        free(self.alone)
+
+    cdef inline bint reaches(self, int rank):
+        """Whether an operation on that rank's memory may go the short way."""
+        return (0 <= rank < self.size and not self.control.c_is_inherited()
+                and self.epochs.may_access(rank))
+
+    @cython.cdivision(True)
+    cdef int64_t offset(self, int rank, int64_t displacement, int64_t length) noexcept:
+        """Where that lies in the rank's part; -1 where it does not."""
+        cdef int64_t size = self.sizes[rank]
+        if displacement < 0 or displacement > size // self.units[rank]:
+            return -1
+        displacement *= self.units[rank]
+        return displacement if length <= size - displacement else -1
+
+    cdef int64_t place(self, int rank, object target, Span *span):
+        """Where at the target data as long as the span's lie together; -1 where the general way is to look at it."""
+        cdef Py_ssize_t count, many
+        cdef TypeRecord type_
+        cdef object named
+        if span.type != NULL:
+            return -1
+        if target is None:
+            return self.offset(rank, 0, span.view.len)
+        if not isinstance(target, (list, tuple)):
+            return self.offset(rank, whole_number(target), span.view.len)
+        many = len(target)
+        if not 1 <= many <= 3:
+            return -1
+        if many > 1:
+            count = whole_number(target[1])
+            if count < 0 or many == 2 and count * span.view.itemsize != span.view.len:
+                return -1
+            if many == 3:
+                named = type_named(target[2])
+                if named is None:
+                    return -1
+                type_ = <TypeRecord>record_of(named)
+                if not type_.dense or type_.size <= 0 or span.view.len // type_.size != count or span.view.len % type_.size:
+                    return -1
+        return self.offset(rank, whole_number(target[0]), span.view.len)
+
+    # ---- the general way ----
+
+    def lock(self, int rank, bint alone):
+        """Takes a rank's lock."""
+        self.control.c_lock(rank, alone)
+        self.alone[rank] = alone
+
+    def unlock(self, int rank):
+        """Gives it back."""
+        self.control.c_unlock(rank, self.alone[rank])
+
+    def order(self):
+        """What was written before is there for all; what others wrote before can be seen."""
+        atomic_thread_fence(memory_order_seq_cst)
+
+    def address(self, int rank):
+        """Where a rank's part begins here."""
+        return <uintptr_t>self.parts[rank]
+
+    def accumulate(self, int rank, int64_t offset, TypeRecord type_ not None, Py_ssize_t length, numbers, data, result):
+        """Combines packed data into `length` bytes of data of items, which the caller has found to lie in the rank's part.
+
+        `numbers`: the type and the operation, as the kernels know them. `result`: for what was there before, or None.
+        """
+        cdef buffer source = buffer.frombuffer(data, True)
+        cdef buffer before = None if result is None else buffer.frombuffer(result)
+        cdef int element, operation
+        element, operation = numbers
+        self.control.c_accumulate_items(
+            rank, self.parts[rank] + offset, <const fs_layout *><const void *>&type_.layout, type_.extent,
+            source.view.buf, NULL if before is None else before.view.buf, length, element, operation)
+
+    def swap(self, int rank, int64_t offset, compared, data):
+        """Writes data where those equal to `compared` lie; returns what was there."""
+        cdef buffer source = buffer.frombuffer(data, True), compare = buffer.frombuffer(compared, True)
+        cdef buffer before = buffer.allocate(source.view.len)
+        self.control.c_compare_and_swap(rank, offset, self.parts[rank] + offset, source.view.buf, compare.view.buf,
+                                        before.view.buf, source.view.len)
+        return before
+
+
+cdef inline Mapped mapped_of(self):
+    """None of a window of another kind."""
+    cdef Mapped native = self.ob.native
+    return native
+
+
+cdef bint combine(self, Mapped native, object origin, object result, int rank, object target, object op) except -1:
+    """Accumulate and Get_accumulate, of one item or many; whether it did so."""
+    cdef Span span, room
+    cdef int64_t offset
+    cdef tuple numbers
+    cdef Py_ssize_t element
+    span.held = room.held = False
+    try:
+        datatype = read_span(origin, &span, False, 0)
+        if datatype is None or span.type != NULL:
+            return False
+        numbers = kernel(op, &span, datatype)
+        if numbers is None:
+            return False
+        offset = native.place(rank, target, &span)
+        if offset < 0:
+            return False
+        element = numbers[2]
+        if result is not None:
+            other = read_span(result, &room, True, 0)
+            if other is None or room.type != NULL or room.view.len != span.view.len or room.view.itemsize != span.view.itemsize:
+                return False
+            if kernel(op, &room, other) != numbers:
+                return False
+        native.control.c_accumulate(rank, offset, native.parts[rank] + offset, span.view.buf,
+                                    room.view.buf if result is not None else NULL, span.view.len // element, numbers[0],
+                                    numbers[1])
+        return True
+    except MessageError as error:
+        raise self.ob.failed(error) from error
+    finally:
+        release_span(&span)
+        release_span(&room)
+
+
+class NativeWindowCalls:
+    """One-sided calls with simple arguments on memory that is shared."""
+
+    __slots__ = ()
+
+    def Put(self, origin, int target_rank, target=None):
+        """Write memory to a member's. It is there when the epoch ends, or after `Flush`.
+
+        `target`: a displacement, or [displacement, count, datatype]; what is left out is as at the origin. Raises
+        MPI.Exception (ERR_TRUNCATE) for more data than the target's items have.
+        """
+        cdef Mapped native = mapped_of(self)
+        cdef Span span
+        cdef int64_t offset
+        if native is None or not native.reaches(target_rank) or read_span(origin, &span, False, 0) is None:
+            return super().Put(origin, target_rank, target)
+        try:
+            offset = native.place(target_rank, target, &span)
+            if offset >= 0:
+                copy(native.parts[target_rank] + offset, span.view.buf, span.view.len)
+                return
+        finally:
+            release_span(&span)
+        super().Put(origin, target_rank, target)
+
+    def Get(self, origin, int target_rank, target=None):
+        """Read a member's memory into `origin`. It is there when the epoch ends, or after `Flush`. Raises as `Put`."""
+        cdef Mapped native = mapped_of(self)
+        cdef Span span
+        cdef int64_t offset
+        if native is None or not native.reaches(target_rank) or read_span(origin, &span, True, 0) is None:
+            return super().Get(origin, target_rank, target)
+        try:
+            offset = native.place(target_rank, target, &span)
+            if offset >= 0:
+                copy(span.view.buf, native.parts[target_rank] + offset, span.view.len)
+                return
+        finally:
+            release_span(&span)
+        super().Get(origin, target_rank, target)
+
+    def Accumulate(self, origin, int target_rank, target=None, op=SUM):
+        """Combine memory into a member's, element by element, each atomically.
+
+        Raises as `Put`, and MPI.Exception (ERR_OP) for an operation that is the program's own, or not defined on the
+        elements.
+        """
+        cdef Mapped native = mapped_of(self)
+        if native is None or not native.reaches(target_rank) or not combine(
+                self, native, origin, None, target_rank, target, op):
+            super().Accumulate(origin, target_rank, target, op)
+
+    def Get_accumulate(self, origin, result, int target_rank, target=None, op=SUM):
+        """Do what `Accumulate` does, and bring to `result` what was there before."""
+        cdef Mapped native = mapped_of(self)
+        if native is None or not native.reaches(target_rank) or not combine(
+                self, native, origin, result, target_rank, target, op):
+            super().Get_accumulate(origin, result, target_rank, target, op)
+
+    def Fetch_and_op(self, origin, result, int target_rank, target_disp=0, op=SUM):
+        """Do what `Get_accumulate` does, for one item. Raises ValueError for more, or for items of two types."""
+        cdef Mapped native = mapped_of(self)
+        if native is None or not native.reaches(target_rank) or not combine(
+                self, native, origin, result, target_rank, (target_disp, 1), op):
+            super().Fetch_and_op(origin, result, target_rank, target_disp, op)
+
+    def Compare_and_swap(self, origin, compare, result, int target_rank, target_disp=0):
+        """Write one item to a member's memory where that is equal to `compare`; bring to `result` what was there.
+
+        Raises ValueError for several items, or for items of two types, and MPI.Exception (ERR_TYPE) for what is neither
+        integer nor logical.
+        """
+        cdef Mapped native = mapped_of(self)
+        cdef Span spans[3]
+        if native is None or not native.reaches(target_rank) or not swap(
+                self, native, spans, origin, compare, result, target_rank, target_disp):
+            super().Compare_and_swap(origin, compare, result, target_rank, target_disp)
+
+    def Lock(self, int rank, int lock_type=LOCK_EXCLUSIVE, int assertion=0):
+        """Begin operations on a member's memory: alone, or with LOCK_SHARED together with others that say so.
+
+        Raises MPI.Exception: ERR_LOCKTYPE for another type, ERR_PROC_FAILED where a rank died that had the lock alone.
+        """
+        cdef Mapped native = mapped_of(self)
+        if (native is None or assertion != 0 or not 0 <= rank < native.size
+                or lock_type != ALONE and lock_type != TOGETHER or not native.epochs.may_lock(rank)):
+            return super().Lock(rank, lock_type, assertion)
+        try:
+            native.control.c_lock(rank, lock_type == ALONE)
+        except MessageError as error:
+            raise self.ob.failed(error) from error
+        native.alone[rank] = lock_type == ALONE
+        native.epochs.locked[rank] = True
+
+    def Unlock(self, int rank):
+        """End the operations on a member's memory: they are complete."""
+        cdef Mapped native = mapped_of(self)
+        if native is None or native.epochs.locked.get(rank) is not True:
+            return super().Unlock(rank)
+        del native.epochs.locked[rank]
+        try:
+            native.control.c_unlock(rank, native.alone[rank])
+        except MessageError as error:
+            raise self.ob.failed(error) from error
+
+    def Flush(self, int rank):
+        """Wait until the operations to a member are complete, there too. Raises the first error of theirs."""
+        cdef Mapped native = mapped_of(self)
+        if (native is None or not 0 <= rank < native.size or native.control.c_is_inherited()
+                or not native.epochs.may_flush(rank)):
+            return super().Flush(rank)
+        atomic_thread_fence(memory_order_seq_cst)
+
+    def Fence(self, int assertion=0):
+        """End the operations of all members, and begin the next. All call it, and it returns when all have."""
+        cdef Mapped native = mapped_of(self)
+        if native is None or assertion != 0:
+            return super().Fence(assertion)
+        native.epochs.fence(0)
+        try:
+            native.control.c_fence()
+        except MessageError as error:
+            raise self.ob.failed(error) from error
+
+
+cdef bint swap(self, Mapped native, Span *spans, object origin, object compare, object result, int rank,
+               object target) except -1:
+    """Compare_and_swap of one plain integer; whether it did so."""
+    cdef int64_t offset
+    cdef int place
+    for place in range(3):
+        spans[place].held = False
+    try:
+        datatype = read_span(origin, &spans[0], False, 0)
+        if datatype is not True or not is_comparable[spans[0].letter] or spans[0].view.len != spans[0].view.itemsize:
+            return False
+        if read_span(compare, &spans[1], False, 0) is not True or read_span(result, &spans[2], True, 0) is not True:
+            return False
+        for place in range(1, 3):
+            if spans[place].letter != spans[0].letter or spans[place].view.len != spans[0].view.len:
+                return False
+        offset = native.offset(rank, whole_number(target), spans[0].view.len)
+        if offset < 0:
+            return False
+        native.control.c_compare_and_swap(rank, offset, native.parts[rank] + offset, spans[0].view.buf,
+                                          spans[1].view.buf, spans[2].view.buf, spans[0].view.len)
+        return True
+    except MessageError as error:
+        raise self.ob.failed(error) from error
+    finally:
+        for place in range(3):
+            release_span(&spans[place])
+
+
+cdef bint[LETTERS_MOST] is_comparable
+for _place, _letter in enumerate(LETTERS):
+    is_comparable[_place] = _letter != "" and _letter in "BbHhIiLlQq"
