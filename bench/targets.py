@@ -30,6 +30,7 @@ import start_up
 import staying_tcp
 import stream
 import whole_programs
+import windows
 from common import machine, question, record, target
 from common.process import Broken, Unusable
 from common.question import Options, Question
@@ -54,6 +55,7 @@ QUESTIONS: dict[str, Question] = {
     "buffers": buffers.measure,
     "pmm": pmm.measure,
     "mpj_types": mpj_types.measure,
+    "windows": windows.measure,
     "rmi": rmi.measure,
     "calls": calls.measure,
     "dask_comm": dask_comm.measure,

@@ -1,0 +1,60 @@
+"""What do one-sided calls cost, beside mpi4py on MPICH and on Open MPI?
+
+python bench/windows.py         after `python bench/mpj.py --install`, which brings the others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common import mpi, mpi_command, mpi_targets, question, summary
+from common.interleave import Sample
+from common.placement import Placement
+from common.question import NOISE, Options
+from common.target import Result
+
+PROGRAM = "windows"
+RANKS = 2
+PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
+BARS = {  # how many times as fast as the better of the others
+    "Put, 8 B": 1.8,
+    "Get, 8 B": 1.8,
+    "Fetch_and_op": 1.9,
+    "Compare_and_swap": 2.0,
+    "Lock, Put, Unlock": 1.3,
+    "Fence": 1.2,
+    "Put, 1 MiB": 1.0,
+    "Get, 1 MiB": 1.0,
+    "Accumulate, 8 KiB": 0.95,
+    "Get while the target computes": 7.0,
+    "Allocate_shared, Free": 1.0,
+}
+
+
+def measure(options: Options) -> list[Result]:
+    peers = mpi_command.those(PEERS, options.skipped)
+    placement = Placement(options.cores)
+    said = ["--seconds", str(options.pick(0.02, 0.1)), "--cores", ",".join(map(str, options.cores))]
+    for turn in range(options.times(2, 7)):
+        options.samples += mpi_command.turn(
+            turn, peers, options.skipped, placement, RANKS, False, lambda peer: mpi.run(peer, RANKS, PROGRAM, said)
+        )
+    return results(options.samples)
+
+
+def results(samples: Sequence[Sample]) -> list[Result]:
+    """The targets of what the program told."""
+    found = []
+    for call, least in BARS.items():
+        what = mpi_targets.name(call, RANKS, False)
+        times = mpi_targets.against_best(samples, what, 0)
+        cores = summary.placements(samples, what, 0)
+        note = "" if times is not None else "not measured"
+        own = [sample.value for sample in samples if sample.what == what and sample.peer == mpi.FASTSOCK]
+        text = f"{what} ({min(own):.2f} us)" if own else what
+        found.append(Result(text, times, "x", least, None, cores, note, NOISE if least == 1 else 0))
+    return found
+
+
+if __name__ == "__main__":
+    question.run(measure, __doc__)
