@@ -7,7 +7,7 @@ python bench/figures.py --run                           the same by full measure
                                                         each for kernels.json and model.jsonl if they are not there
 python bench/figures.py --large                         the same with the kernels' classes B and C too, which take hours
 
-What is there is not measured again, so a run that was stopped goes on. A figure goes to OUT/A-2.1.png.
+What is there is not measured again, so a run that was stopped goes on. A figure goes to OUT/A-2.1.png, or .svg.
 docs/explanation/figures.md says what the papers found and what is seen here. Needs matplotlib.
 """
 
@@ -44,7 +44,7 @@ def main() -> int:
     status = 0
     for name in names:
         try:
-            print(_draw(name, records, words.out), flush=True)
+            print(_draw(name, records, words.out, words.format), flush=True)
         except Missing as error:
             status = _refuse(f"{name}: {str(error).removeprefix(f'{name}: ')}")
     if not words.figures:
@@ -66,7 +66,7 @@ def _refuse(text: str) -> int:
     return 2
 
 
-def _draw(name: str, records: Records, folder: Path) -> Path:
+def _draw(name: str, records: Records, folder: Path, format: str) -> Path:
     if name in UNDRAWN:
         raise Missing(UNDRAWN[name])
     figure = registry.FIGURES[name]
@@ -74,7 +74,7 @@ def _draw(name: str, records: Records, folder: Path) -> Path:
         panels = figure.panels(records)
     except Missing as error:
         raise Missing(f"{error}{records.advice(figure.sources, figure.of)}") from None
-    file = folder / f"{figure.file}.png"
+    file = folder / f"{figure.file}.{format}"
     drawing.write(figure, panels, records.caption(figure.sources, figure.of), file)
     return file
 
@@ -97,6 +97,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=Path, default=Path("paper-records"), metavar="DIR",
                         help="the folder of recorded JSON (default: %(default)s)")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("paper-figures"), metavar="DIR", help="default: %(default)s")
+    parser.add_argument("--format", choices=("png", "svg"), default="png", help="default: %(default)s")
     parser.set_defaults(measure="")
     for name, measure, text in (
         ("--quick", QUICK, "measure shortly what is missing"),

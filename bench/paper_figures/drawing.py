@@ -23,7 +23,8 @@ def write(figure: Figure, panels: Sequence[Panel], caption: str, file: Path) -> 
 
     drawn = build(figure, panels, caption)
     file.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(file, dpi=80)
+    # without the time of drawing, so that the same numbers make the same file
+    drawn.savefig(file, dpi=80, metadata={"Date": None} if file.suffix == ".svg" else None)
     pyplot.close(drawn)
 
 
@@ -32,6 +33,7 @@ def build(figure: Figure, panels: Sequence[Panel], caption: str) -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "fastsock"})
     from matplotlib import pyplot
 
     across = min(figure.across, len(panels))
