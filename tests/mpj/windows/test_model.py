@@ -124,7 +124,11 @@ def program():
     window.Free()
 
 
+def check(ranks, device, seed):
+    run(program, ranks, device, before=f"SEED, ROUNDS = {seed}, {ROUNDS}\n")
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_programs(device, seed):
-    run(program, 2 + seed, device, before=f"SEED, ROUNDS = {seed}, {ROUNDS}\n")
+    check(2 + seed, device, seed)
