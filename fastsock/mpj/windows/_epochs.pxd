@@ -6,7 +6,7 @@ cdef class Epochs:
 
     cdef bint may_access(self, int rank)
     cdef bint may_flush(self, int rank)
-    cdef bint may_lock(self, int rank)
+    cdef bint begin_lock(self, int rank) except -1
 
     cdef object refuse(self, text)
     cdef int check_assertion(self, int assertion, int known) except -1

@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 """Which calls may be made on a window now: its epochs, as the standard orders them (MPI 4.1, section 12.5)."""
+cimport cython
 
 from ..constants import (
     ERR_ASSERT, ERR_LOCKTYPE, ERR_RMA_SYNC, LOCK_EXCLUSIVE, LOCK_SHARED, MODE_NOCHECK, MODE_NOPRECEDE, MODE_NOPUT,
@@ -120,13 +121,16 @@ cdef class Epochs:
 
     # Locks
 
-    cdef bint may_lock(self, int rank):
-        """Whether it is simple to say that a lock may be taken: then no fence's epoch is open any more."""
+    @cython.critical_section
+    cdef bint begin_lock(self, int rank) except -1:
+        """Whether it is simple to say that a lock may be taken: then it counts as taken, so that no other thread of this rank
+        takes it meanwhile."""
         if self.all_locked is not None or self.started is not None or self.fenced and self.used:
             return False
         if self.locked and rank in self.locked:
             return False
         self.fenced = False
+        self.locked[rank] = True
         return True
 
     def lock(self, int rank, lock_type, int assertion):

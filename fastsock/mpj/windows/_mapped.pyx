@@ -313,14 +313,17 @@ class NativeWindowCalls:
         """
         cdef Mapped native = mapped_of(self)
         if (native is None or assertion != 0 or not 0 <= rank < native.size
-                or lock_type != ALONE and lock_type != TOGETHER or not native.epochs.may_lock(rank)):
+                or lock_type != ALONE and lock_type != TOGETHER or not native.epochs.begin_lock(rank)):
             return super().Lock(rank, lock_type, assertion)
         try:
             native.control.c_lock(rank, lock_type == ALONE)
         except MessageError as error:
+            del native.epochs.locked[rank]
             raise self.ob.failed(error) from error
+        except:
+            del native.epochs.locked[rank]
+            raise
         native.alone[rank] = lock_type == ALONE
-        native.epochs.locked[rank] = True
 
     def Unlock(self, int rank):
         """End the operations on a member's memory: they are complete."""

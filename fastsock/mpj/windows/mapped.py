@@ -70,14 +70,16 @@ class MappedWindow(Window):
 
     def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> None:
         offset = self.reached(rank, place)
-        self.guarded(check_updates, op, place.datatype)
+        if place.nbytes:
+            self.guarded(check_updates, op, place.datatype)
         data = self.fitting(origin, place.nbytes)
         if len(data):
             self._combine(rank, offset, place, op, data, None)
 
     def get_accumulate(self, origin: Simple, result: Simple, rank: int, place: Place, op: Any) -> None:
         offset = self.reached(rank, place)
-        self.guarded(check_updates, op, place.datatype)
+        if place.nbytes:
+            self.guarded(check_updates, op, place.datatype)
         data = self.fitting(origin, place.nbytes) if op.ob.name != "NO_OP" else b""
         room, land = self.room(result, place.nbytes)
         if place.nbytes:
@@ -185,9 +187,13 @@ class MappedWindow(Window):
         self.check(rank)
         self.epochs.lock(rank, lock_type, assertion)
         takes = not assertion & MODE_NOCHECK
+        self.epochs.locked[rank] = takes  # no other thread of this rank may take it meanwhile
         if takes:
-            self._do(self.native.lock, rank, lock_type == LOCK_EXCLUSIVE)
-        self.epochs.locked[rank] = takes
+            try:
+                self._do(self.native.lock, rank, lock_type == LOCK_EXCLUSIVE)
+            except BaseException:
+                del self.epochs.locked[rank]
+                raise
 
     def unlock(self, rank: int) -> None:
         if rank == PROC_NULL:
@@ -201,10 +207,13 @@ class MappedWindow(Window):
     def lock_all(self, assertion: int) -> None:
         self.check(self.rank)
         self.epochs.lock_all(assertion)
-        takes = not assertion & MODE_NOCHECK
+        self.epochs.all_locked = takes = not assertion & MODE_NOCHECK
         if takes:
-            self._share_all()
-        self.epochs.all_locked = takes
+            try:
+                self._share_all()
+            except BaseException:
+                self.epochs.all_locked = None
+                raise
 
     def _share_all(self) -> None:
         taken = 0

@@ -271,12 +271,15 @@ class ServedWindow(Window):
             return
         self.check(rank)
         self.epochs.lock(rank, lock_type, assertion)
-        takes = not assertion & MODE_NOCHECK
-        if takes and rank == self.rank:
-            self._lock_own(lock_type)
-        elif takes:
-            self.origin.question(rank, LOCK, _argument(lock_type))
-        self.epochs.locked[rank] = takes
+        self.epochs.locked[rank] = takes = not assertion & MODE_NOCHECK  # no other thread may take it meanwhile
+        try:
+            if takes and rank == self.rank:
+                self._lock_own(lock_type)
+            elif takes:
+                self.origin.question(rank, LOCK, _argument(lock_type))
+        except BaseException:
+            del self.epochs.locked[rank]
+            raise
 
     @_helping
     def unlock(self, rank: int) -> None:

@@ -211,3 +211,39 @@ def test_many_windows_at_a_time_and_one_after_another(device):
             assert threading.active_count() == 1
 
     run(body, 2, device)
+
+
+@DEVICE
+def test_two_threads_of_a_rank_do_not_take_one_lock(device):
+    def body():
+        import threading
+
+        window = MPI.Win.Allocate(8, 8, comm=comm)
+        outcomes = []
+
+        def take():
+            try:
+                window.Lock(0)
+            except MPI.Exception as error:
+                outcomes.append(error.Get_error_class())
+                comm.send(None, 1)  # only now the other thread gets it
+            else:
+                outcomes.append(0)
+                window.Unlock(0)
+
+        if rank == 1:
+            window.Lock(0)
+            comm.send(None, 0)
+            comm.recv(source=0)
+            window.Unlock(0)
+        else:
+            comm.recv(source=1)
+            threads = [threading.Thread(target=take) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert outcomes == [MPI.ERR_RMA_SYNC, 0], outcomes
+        window.Free()
+
+    run(body, 2, device)
