@@ -17,7 +17,7 @@ from fastsock import chain, config, core
 from fastsock.doctor import examine as finding
 from fastsock.doctor import measure
 from fastsock.doctor.examine import examine
-from fastsock.doctor.tell import Colours, colours_for, lines
+from fastsock.doctor.report import Colours, colours_for, lines
 from fastsock.transport import Capability, Reason, Transport
 
 from .helpers.paths import EVERY, why_not

@@ -13,7 +13,7 @@ import pytest
 
 from fastsock.doctor import by_pyverbs, hardware
 from fastsock.doctor.examine import examine
-from fastsock.doctor.tell import Colours, lines
+from fastsock.doctor.report import Colours, lines
 
 NOTHING = "0000:0000:0000:0000:0000:0000:0000:0000"
 LINK_LOCAL = "fe80:0000:0000:0000:c016:5cff:fedc:8517"

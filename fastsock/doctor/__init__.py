@@ -11,7 +11,7 @@ measure    round trips and throughput of each path, beside TCP's
 hardware   RDMA devices, their ports and what they need; AF_SMC; AF_INET_SDP
 by_pyverbs what the devices say themselves, where pyverbs can be imported
 smc        what the kernel tells of AF_SMC's devices
-tell       the findings, as text for a reader
+report     the findings, as text for a reader
 
 Nothing imports this but its own command line. Tests: tests/test_doctor.py,
 tests/test_doctor_hardware.py, and tests/lab/test_doctor.py with real devices.

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from .examine import examine
-from .tell import colours_for, lines
+from .report import colours_for, lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

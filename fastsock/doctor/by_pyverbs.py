@@ -75,13 +75,13 @@ def _differences(context: Any, said: Any, device: Findings) -> Iterator[str]:
         yield f"{name}: {said.phys_port_cnt} ports by pyverbs, {len(ports)} by the kernel's files"
     for port in ports[: said.phys_port_cnt]:
         number = port["number"]
-        told = context.query_port(number)
+        attributes = context.query_port(number)
         pairs: list[tuple[str, Any, Any]] = [
-            ("state", _STATES.get(told.state), port["state"]),
-            ("link layer", _LAYERS.get(told.link_layer), port["link_layer"]),
+            ("state", _STATES.get(attributes.state), port["state"]),
+            ("link layer", _LAYERS.get(attributes.link_layer), port["link_layer"]),
         ]
         if device["kind"] == "RoCE" and port["mtu"] is not None:  # of iWARP it is no enum
-            pairs.append(("bytes of a packet", _MTUS.get(told.active_mtu), port["mtu"]))
+            pairs.append(("bytes of a packet", _MTUS.get(attributes.active_mtu), port["mtu"]))
         for gid in port["gids"]:
             pairs.append((f"GID {gid['index']}", str(context.query_gid(number, gid["index"])), gid["gid"]))
         for what, by_pyverbs, by_kernel in pairs:

@@ -54,7 +54,7 @@ class Row:
     messages_in_rate: float | None = None
     waits_rate: float | None = None
     wakes_rate: float | None = None
-    told: shown.Shown | None = None  # what its process said of it last
+    entry: shown.Shown | None = None  # what its process said of it last
     by_tcp: tuple[int, int] = (0, 0)  # and the kernel
     is_moving: bool = True  # a rate of it may be above 0, or is not known yet
 
@@ -70,7 +70,7 @@ class Row:
 _Life = tuple[int, int, int]  # number of the process, when it began, where its stack begins
 _Key = tuple[int, int, int, int]  # process, when it began, number of the descriptor, number of the file
 _REST = 10
-_NOT_SHOWN = ("told", "by_tcp", "is_moving")
+_NOT_SHOWN = ("entry", "by_tcp", "is_moving")
 _RATES = ("bytes_out", "bytes_in", "messages_out", "messages_in", "waits", "wakes")
 
 
@@ -99,23 +99,23 @@ class Watcher:
         before, self._last = self._last, {}
         for process in self.processes:
             page = pages.get(process.pid)
-            told = {} if page is None else {each.descriptor: each for each in page.connections}
-            for descriptor, file in self._sockets(process, told, tcp):
+            entry = {} if page is None else {each.descriptor: each for each in page.connections}
+            for descriptor, file in self._sockets(process, entry, tcp):
                 key = process.pid, process.started, descriptor, file
                 row = before.get(key) or _new(process, descriptor, tcp[file])
-                _update(row, tcp[file], told.get(descriptor), now - self._looked if key in before else None)
+                _update(row, tcp[file], entry.get(descriptor), now - self._looked if key in before else None)
                 self._last[key] = row
         self._looked = now
         return list(self._last.values())
 
     def _sockets(
-        self, process: processes.Process, told: dict[int, shown.Shown], tcp: dict[int, kernel.Seen]
+        self, process: processes.Process, entry: dict[int, shown.Shown], tcp: dict[int, kernel.Seen]
     ) -> Iterator[tuple[int, int]]:
         """Numbers of the process that are connections, and of their files. To ask for a file takes longest of all."""
         before = self._files.pop(process, {})
         files = self._files[process] = {}
         for descriptor in processes.descriptors(process.pid):
-            shown_now = told.get(descriptor)
+            shown_now = entry.get(descriptor)
             serial, known = before.get(descriptor, (0, 0))
             if shown_now is not None and shown_now.serial == serial and known in tcp:
                 file: int | None = known
@@ -158,32 +158,32 @@ def _rate(row: Row, before: tuple[int | None, ...], seconds: float) -> None:
         row.is_moving = row.is_moving or bool(rate)
 
 
-def _update(row: Row, seen: kernel.Seen, told: shown.Shown | None, seconds: float | None) -> None:
+def _update(row: Row, seen: kernel.Seen, entry: shown.Shown | None, seconds: float | None) -> None:
     """seconds: since the last look; None of a new row."""
     counts = row.counts()
-    if seconds is None or row.told is not told or row.by_tcp != (seen.sent, seen.received):
-        _count(row, seen, told)
+    if seconds is None or row.entry is not entry or row.by_tcp != (seen.sent, seen.received):
+        _count(row, seen, entry)
     elif not row.is_moving:  # as most are, in most looks
         return
     if seconds is not None:
         _rate(row, counts, seconds)
 
 
-def _count(row: Row, seen: kernel.Seen, told: shown.Shown | None) -> None:
-    row.told, row.by_tcp = told, (seen.sent, seen.received)
+def _count(row: Row, seen: kernel.Seen, entry: shown.Shown | None) -> None:
+    row.entry, row.by_tcp = entry, (seen.sent, seen.received)
     row.messages_out = row.messages_in = row.waits = row.wakes = None
-    if told is None:
+    if entry is None:
         row.role, row.carrier, row.reason, row.detail, row.peer_pid = *_UNTOLD, None
         row.bytes_out, row.bytes_in = row.by_tcp
         return
     # the end that offered is told by its bytes that the other one has joined
-    gained = told.state in (_OWNED, _ATTACHED) or (told.state == _OFFERED and told.bytes_out + told.bytes_in > 0)
-    row.role = _ROLES[told.role]
+    gained = entry.state in (_OWNED, _ATTACHED) or (entry.state == _OFFERED and entry.bytes_out + entry.bytes_in > 0)
+    row.role = _ROLES[entry.role]
     row.carrier = "shm" if gained else "tcp"
-    row.reason, row.detail = map(str, (Reason.JOINED, "") if gained else carriers.why(told.why))
-    row.peer_pid = told.peer or None
-    row.bytes_out = max(seen.sent - told.tokens_out, 0) + told.bytes_out
-    row.bytes_in = max(seen.received - told.tokens_in, 0) + told.bytes_in
+    row.reason, row.detail = map(str, (Reason.JOINED, "") if gained else carriers.why(entry.why))
+    row.peer_pid = entry.peer or None
+    row.bytes_out = max(seen.sent - entry.tokens_out, 0) + entry.bytes_out
+    row.bytes_in = max(seen.received - entry.tokens_in, 0) + entry.bytes_in
     if gained:
-        row.messages_out, row.messages_in = told.calls_out, told.calls_in
-        row.waits, row.wakes = told.waits, told.wakes
+        row.messages_out, row.messages_in = entry.calls_out, entry.calls_in
+        row.waits, row.wakes = entry.waits, entry.wakes

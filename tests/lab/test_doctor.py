@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fastsock.doctor.tell import Colours, lines
+from fastsock.doctor.report import Colours, lines
 
 from .guest import Guest, only_in_lab
 

@@ -56,8 +56,8 @@ def form(
     if memory is None:
         memory = buffer() if flavor == WIN_FLAVOR_DYNAMIC else buffer.allocate(size, True)
     # they share memory for their fences from now on: once a member has died, that cannot be formed
-    told = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
-    return ServedWindow(duplicate, flavor, memory, told[::2], told[1::2])
+    given = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
+    return ServedWindow(duplicate, flavor, memory, given[::2], given[1::2])
 
 
 def _refuse_shared(communicator: Any) -> NoReturn:

@@ -32,7 +32,7 @@ class Origin:
 
     # ---- operations ----
 
-    def tell(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
+    def send(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
         """Sends an operation that has no answer. Data that are short are copied."""
         frame.length = len(data)
         if frame.length == 0:
@@ -144,12 +144,12 @@ class Origin:
                 failed = failed or error
         for question in questions:
             try:
-                told = self.end_question(question)
+                answer = self.end_question(question)
             except MPIException as error:
                 failed = failed or error
             else:
-                if told is not None and failed is None:
-                    failed = self._failed(told)
+                if answer is not None and failed is None:
+                    failed = self._failed(answer)
         if failed is not None:
             raise failed
 

@@ -95,7 +95,7 @@ class ServedWindow(Window):
         if rank == self.rank:
             self.guarded(self.exposed.store, offset, place.count, place.datatype, data)
             return None
-        return self.origin.tell(rank, self._frame(PUT, offset, place), data, origin)
+        return self.origin.send(rank, self._frame(PUT, offset, place), data, origin)
 
     def get(self, origin: Simple, rank: int, place: Place) -> Incoming | None:
         offset = self.reached(rank, place)
@@ -116,7 +116,7 @@ class ServedWindow(Window):
         if rank == self.rank:
             self.guarded(self.exposed.accumulate, op, offset, place.count, place.datatype, data)
             return None
-        return self.origin.tell(rank, self._frame(ACCUMULATE, offset, place, number_of(op)), data, origin)
+        return self.origin.send(rank, self._frame(ACCUMULATE, offset, place, number_of(op)), data, origin)
 
     def get_accumulate(self, origin: Simple, result: Simple, rank: int, place: Place, op: Any) -> Incoming | None:
         offset = self.reached(rank, place)

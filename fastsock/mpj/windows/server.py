@@ -184,10 +184,10 @@ class Server:
         self._answer(frame, origin, self._errors.pop(origin, b""))
 
     def _lock(self, frame: Frame, origin: int) -> None:
-        def told(error: MPIException | None) -> None:
+        def grant(error: MPIException | None) -> None:
             self._answer(frame, origin, b"" if error is None else failure(error))
 
-        self.locks.take(origin, bool(frame.argument), told)
+        self.locks.take(origin, bool(frame.argument), grant)
 
     def _unlock(self, frame: Frame, origin: int) -> None:
         self.locks.give_back(origin)

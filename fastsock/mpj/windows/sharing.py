@@ -62,10 +62,10 @@ def _lay_out(sizes: Sequence[int], step: int) -> tuple[list[int], int]:
 def _share_quickly(communicator: Any, calls: Any, team: Team, total: int) -> Control | None:
     """Each member takes the leader's descriptor itself, where it may; else the leader hands it to all."""
     memory = _create(communicator, total) if communicator.rank == 0 else -1
-    told = calls.integers(memory)[0]
-    if told < 0:
+    leaders = calls.integers(memory)[0]
+    if leaders < 0:
         return None
-    control, state = _take(communicator, team, told, total)
+    control, state = _take(communicator, team, leaders, total)
     states = calls.integers(state)
     if communicator.rank == 0:
         originals.close(memory)
