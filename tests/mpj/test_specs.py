@@ -170,6 +170,15 @@ def test_tensors_of_array_libraries() -> None:
     assert target.tolist() == source.tolist()
 
 
+def test_a_tensor_that_answers_nonsense_raises_what_it_raises() -> None:
+    class Nonsense(Tensor):
+        def __dlpack_device__(self) -> Any:
+            return (1,)
+
+    with pytest.raises(ValueError, match="unpack"):
+        buffers.simple(Nonsense(np.zeros(1)), True)
+
+
 def test_memory_that_only_a_device_reaches_is_refused() -> None:
     class OnDevice:
         __cuda_array_interface__ = {"data": (4096, False), "typestr": "<i4", "shape": (5,), "version": 3}  # noqa: RUF012

@@ -233,6 +233,8 @@ cpdef buffer acquire(source, bint readonly, bint want_format):
     try:
         return _new(source, flags)
     except ValueError as error:  # numpy's, where others raise BufferError
+        if not PyObject_CheckBuffer(source):
+            raise
         raise BufferError(str(error)) from error
 
 
