@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from common import mpi, mpi_command, mpi_targets, question, summary
 from common.interleave import Sample
-from common.placement import Placement
 from common.question import Options
 from common.target import Result
 
@@ -17,7 +16,6 @@ BARE = "array"
 BARES = {"complex 2 x 2": "array of 8"}  # of as many bytes
 DATATYPES = "datatypes"
 NOISE = 0.03
-PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
 
 
 def words(seconds: float, cores: Sequence[int]) -> list[str]:
@@ -26,13 +24,8 @@ def words(seconds: float, cores: Sequence[int]) -> list[str]:
 
 
 def measure(options: Options) -> list[Result]:
-    peers = mpi_command.those(PEERS, options.skipped)
-    placement = Placement(options.cores)
     said = words(options.pick(0.01, 0.05), options.cores)
-    for turn in range(options.times(2, 7)):
-        options.samples += mpi_command.turn(
-            turn, peers, options.skipped, placement, RANKS, False, lambda peer: mpi.run(peer, RANKS, PROGRAM, said)
-        )
+    mpi_command.beside_others(options, RANKS, PROGRAM, said)
     return results(options.samples)
 
 

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 
 from common import mpi, mpi_command, mpi_targets, question, summary
 from common.interleave import Sample
-from common.placement import Placement
 from common.question import NOISE, Options
 from common.target import Result
 
 PROGRAM = "windows"
 RANKS = 2
-PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
 BARS = {  # how many times as fast as the better of the others
     "Put, 8 B": 1.8,
     "Get, 8 B": 1.8,
@@ -32,13 +30,8 @@ BARS = {  # how many times as fast as the better of the others
 
 
 def measure(options: Options) -> list[Result]:
-    peers = mpi_command.those(PEERS, options.skipped)
-    placement = Placement(options.cores)
     said = ["--seconds", str(options.pick(0.02, 0.1)), "--cores", ",".join(map(str, options.cores))]
-    for turn in range(options.times(2, 7)):
-        options.samples += mpi_command.turn(
-            turn, peers, options.skipped, placement, RANKS, False, lambda peer: mpi.run(peer, RANKS, PROGRAM, said)
-        )
+    mpi_command.beside_others(options, RANKS, PROGRAM, said)
     return results(options.samples)
 
 

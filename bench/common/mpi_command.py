@@ -9,6 +9,7 @@ from . import machine, mpi, mpi_targets, record, sizes, summary, table, target
 from .interleave import Sample, Skipped
 from .placement import Placement
 from .process import Broken, Unusable
+from .question import Options
 from .target import Result
 from .words import Parser
 
@@ -113,6 +114,16 @@ def report(words: argparse.Namespace, samples: Sequence[Sample], results: Sequen
     print(target.report(results) + "\n" + target.count(results))
     if words.json:
         record.write(words.json, {"samples": samples, "results": results, "skipped": skipped})
+
+
+def beside_others(options: Options, ranks: int, program: str, said: Sequence[str]) -> None:
+    """Adds samples of one program of bench/mpi, on fastsock and on the others by turns, to the options' own."""
+    peers = those((mpi.FASTSOCK, *mpi.OTHERS), options.skipped)
+    placement = Placement(options.cores)
+    for number in range(options.times(2, 7)):
+        options.samples += turn(
+            number, peers, options.skipped, placement, ranks, False, lambda peer: mpi.run(peer, ranks, program, said)
+        )
 
 
 def turns(words: argparse.Namespace, peers: Sequence[mpi.Mpi], skipped: Skipped, program: str) -> list[Sample]:
