@@ -51,26 +51,28 @@ cdef void copy(void *target, const void *source, Py_ssize_t length) noexcept:
 
 # ---- what the kernels call an operation on a type ----
 
-cdef dict _kernels = {}  # by the operation's record: by a plain item's letter, or a datatype's record
+cdef list _kernels = [{} for _ in LETTERS]  # of plain items, by the name of the operation; datatypes keep their own
 
 
 cdef object kernel(object op, Span *span, object datatype):
     """(type, operation, bytes of an element) for the items of a message argument; None where the general way is to look."""
-    cdef object record = getattr(op, "ob", None)
-    known = _kernels.get(record)
-    if known is None:
-        known = _kernels[record] = {}
-    key = span.letter if datatype is True else record_of(datatype)
-    if key in known:
-        return known[key]
-    name = getattr(record, "name", "")
-    type_ = of_format(LETTERS[key]).ob if datatype is True else key
-    numbers = kernel_of(name, type_) if name and type_.dense else None
-    found = None if numbers is None else (*numbers, type_size(numbers[0]))
-    if found is not None and type_.size % found[2]:
-        found = None
-    known[key] = found
-    return found
+    name = getattr(getattr(op, "ob", None), "name", "")
+    if not name:
+        return None
+    if datatype is not True:
+        return described(name, record_of(datatype))
+    cdef dict known = <dict>_kernels[span.letter]
+    if name not in known:
+        known[name] = described(name, of_format(LETTERS[span.letter]).ob)
+    return known[name]
+
+
+cdef object described(name, type_):
+    numbers = kernel_of(name, type_) if type_.dense else None
+    if numbers is None:
+        return None
+    element = type_size(numbers[0])
+    return None if type_.size % element else (*numbers, element)
 
 
 # ---- the memory ----
@@ -215,7 +217,7 @@ cdef bint combine(self, Mapped native, object origin, object result, int rank, o
             other = read_span(result, &room, True, 0)
             if other is None or room.type != NULL or room.view.len != span.view.len or room.view.itemsize != span.view.itemsize:
                 return False
-            if kernel(op, &room, other) != numbers:
+            if not (other is True and datatype is True and room.letter == span.letter) and kernel(op, &room, other) != numbers:
                 return False
         native.control.c_accumulate(rank, offset, native.parts[rank] + offset, span.view.buf,
                                     room.view.buf if result is not None else NULL, span.view.len // element, numbers[0],
