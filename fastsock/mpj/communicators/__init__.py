@@ -5,6 +5,7 @@ communicator_record, topology_records   what they refer to; _records: natively, 
 declining                               what it has in the place of calls that it has not got
 creation, topology_creation             how members agree on a new one; context_numbers: on its number
 group, session, errhandler              what the standard has beside communicators
+named                                   names and hints, of communicators and of windows
 world, lifecycle, options               this rank, its beginning and its end, and what `rc` chose
 
 The top of mpj but for `MPI`. Tests: tests/mpj/test_communicators.py, test_groups.py, test_handles.py, test_options.py.

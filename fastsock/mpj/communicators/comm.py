@@ -20,7 +20,6 @@ from ..constants import (
     IDENT,
     IO,
     LASTUSEDCODE,
-    MAX_OBJECT_NAME,
     SIMILAR,
     TAG_UB,
     UNDEFINED,
@@ -38,8 +37,8 @@ from ..messages.point_to_point import PointToPoint
 from ..messages.request import Request
 from . import creation
 from .communicator_record import Communicator, Intercommunicator, NoCommunicator
-from .errhandler import Watched
 from .group import Group, GroupRecord
+from .named import Hinted, Named, hints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ SHARED_MEMORY = "mpi_shared_memory"
 
 
 @public
-class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollective, Attributed, Watched):
+class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollective, Attributed, Named, Hinted):
     """A group of processes with messages of its own (MPI 4.1, chapter 7).
 
     A call on a null communicator raises MPI.Exception (ERR_COMM).
@@ -60,6 +59,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     __slots__ = ()
 
     null: ClassVar[NoCommunicator] = NoCommunicator()
+    _null_name = "MPI_COMM_NULL"
     ob: Any
 
     # Handles
@@ -138,7 +138,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
 
     def _duplicated(self, record: Communicator, info: Info | None) -> Any:
         self._copy_attributes(record)
-        record.info = self.ob.info if info is None else _hints(info)
+        record.info = self.ob.info if info is None else hints(info)
         return type(self).of(record)
 
     def Dup(self, info: Info | None = None) -> Any:
@@ -267,26 +267,6 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Ishrink is not there yet")
 
-    # Hints
-
-    def Set_info(self, info: Info) -> None:
-        """Set the hints. No hint changes what calls do."""
-        self.ob.info = _hints(info)
-
-    def Get_info(self) -> Info:
-        """Return a copy of the hints."""
-        hints = self.ob.info
-        return Info.Create(hints)
-
-    @property
-    def info(self) -> Info:
-        """The hints."""
-        return self.Get_info()
-
-    @info.setter
-    def info(self, value: Info) -> None:
-        self.Set_info(value)
-
     # Buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
@@ -388,29 +368,3 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         sys.stdout.flush()
         ranks.current().job.abort(errorcode, f"Abort({errorcode}) was called on {where}")
         raise SystemExit(errorcode)
-
-    # Name
-
-    def Get_name(self) -> str:
-        """Return the name."""
-        if self.ob is self.null:
-            return "MPI_COMM_NULL"
-        name: str = self.ob.name
-        return name
-
-    def Set_name(self, name: str) -> None:
-        """Set the name; what is longer than MAX_OBJECT_NAME - 1 characters is cut."""
-        self.ob.name = name[: MAX_OBJECT_NAME - 1]
-
-    @property
-    def name(self) -> str:
-        """The name."""
-        return self.Get_name()
-
-    @name.setter
-    def name(self, value: str) -> None:
-        self.Set_name(value)
-
-
-def _hints(info: Info) -> dict[str, str] | None:
-    return dict(info.items()) if info else None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from .. import ranks
 from ..attributes import Attributed
-from ..communicators.errhandler import Watched
 from ..communicators.group import Group, GroupRecord
+from ..communicators.named import Hinted, Named
 from ..constants import (
     ERR_WIN,
-    MAX_OBJECT_NAME,
     WIN_BASE,
     WIN_CREATE_FLAVOR,
     WIN_DISP_UNIT,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @public
-class Win(NativeWindowCalls, WindowCalls, Attributed, Watched, Exported, wraps=Window):
+class Win(NativeWindowCalls, WindowCalls, Attributed, Named, Hinted, Exported, wraps=Window):
     """Memory of each member that the others read and write (MPI 4.1, chapter 12). It exports its memory as a buffer.
 
     A call on a null window raises MPI.Exception (ERR_WIN), one in the wrong epoch ERR_RMA_SYNC, an access outside the
@@ -44,6 +43,7 @@ class Win(NativeWindowCalls, WindowCalls, Attributed, Watched, Exported, wraps=W
     __slots__ = ()
 
     null: ClassVar[NoWindow] = NoWindow()
+    _null_name = "MPI_WIN_NULL"
     ob: Any
 
     # Making windows
@@ -175,44 +175,6 @@ class Win(NativeWindowCalls, WindowCalls, Attributed, Watched, Exported, wraps=W
         """Rank of this process."""
         rank: int = self.ob.rank
         return rank
-
-    def Set_info(self, info: Info) -> None:
-        """Set the hints. No hint changes what calls do."""
-        self.ob.info = dict(info.items()) if info else None
-
-    def Get_info(self) -> Info:
-        """Return a copy of the hints."""
-        hints = self.ob.info
-        return Info.Create(hints)
-
-    @property
-    def info(self) -> Info:
-        """The hints."""
-        return self.Get_info()
-
-    @info.setter
-    def info(self, value: Info) -> None:
-        self.Set_info(value)
-
-    def Get_name(self) -> str:
-        """Return the name."""
-        if self.ob is self.null:
-            return "MPI_WIN_NULL"
-        name: str = self.ob.name
-        return name
-
-    def Set_name(self, name: str) -> None:
-        """Set the name; what is longer than MAX_OBJECT_NAME - 1 characters is cut."""
-        self._record().name = name[: MAX_OBJECT_NAME - 1]
-
-    @property
-    def name(self) -> str:
-        """The name."""
-        return self.Get_name()
-
-    @name.setter
-    def name(self, value: str) -> None:
-        self.Set_name(value)
 
     def _record(self) -> Any:
         if self.ob is self.null:

@@ -1,0 +1,68 @@
+"""What communicators and windows alike are called, and the hints that a program gives them."""
+
+from __future__ import annotations
+
+from ..constants import MAX_OBJECT_NAME
+from ..handle import Handle
+from ..info import Info
+from .errhandler import Watched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+
+class Named(Watched):
+    """A handle of something that has a name; its record has it as `name`."""
+
+    __slots__ = ()
+
+    _null_name: ClassVar[str]
+
+    def Get_name(self) -> str:
+        """Return the name."""
+        if self.ob is self.null:
+            return self._null_name
+        name: str = self.ob.name
+        return name
+
+    def Set_name(self, name: str) -> None:
+        """Set the name; what is longer than MAX_OBJECT_NAME - 1 characters is cut."""
+        self._record().name = name[: MAX_OBJECT_NAME - 1]
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.Get_name()
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self.Set_name(value)
+
+
+class Hinted(Handle):
+    """A handle of something that has hints; its record has them as `info`: a dictionary, or None."""
+
+    __slots__ = ()
+
+    def Set_info(self, info: Info) -> None:
+        """Set the hints. No hint changes what calls do."""
+        self.ob.info = hints(info)
+
+    def Get_info(self) -> Info:
+        """Return a copy of the hints."""
+        return Info.Create(self.ob.info)
+
+    @property
+    def info(self) -> Info:
+        """The hints."""
+        return self.Get_info()
+
+    @info.setter
+    def info(self, value: Info) -> None:
+        self.Set_info(value)
+
+
+def hints(info: Info) -> dict[str, str] | None:
+    """Returns the hints of an info object; None where there are none."""
+    return dict(info.items()) if info else None
