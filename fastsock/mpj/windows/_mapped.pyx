@@ -195,6 +195,25 @@ cdef inline Mapped mapped_of(self):
     return native
 
 
+cdef bint transfer(Mapped native, object origin, int rank, object target, bint into_origin) except -1:
+    """Put, or Get; whether it did so."""
+    cdef Span span
+    cdef int64_t offset
+    if read_span(origin, &span, into_origin, 0) is None:
+        return False
+    try:
+        offset = native.place(rank, target, &span)
+        if offset < 0:
+            return False
+        if into_origin:
+            copy(span.view.buf, native.parts[rank] + offset, span.view.len)
+        else:
+            copy(native.parts[rank] + offset, span.view.buf, span.view.len)
+        return True
+    finally:
+        release_span(&span)
+
+
 cdef bint combine(self, Mapped native, object origin, object result, int rank, object target, object op) except -1:
     """Accumulate and Get_accumulate, of one item or many; whether it did so."""
     cdef Span span, room
@@ -242,34 +261,14 @@ class NativeWindowCalls:
         MPI.Exception (ERR_TRUNCATE) for more data than the target's items have.
         """
         cdef Mapped native = mapped_of(self)
-        cdef Span span
-        cdef int64_t offset
-        if native is None or not native.reaches(target_rank) or read_span(origin, &span, False, 0) is None:
-            return super().Put(origin, target_rank, target)
-        try:
-            offset = native.place(target_rank, target, &span)
-            if offset >= 0:
-                copy(native.parts[target_rank] + offset, span.view.buf, span.view.len)
-                return
-        finally:
-            release_span(&span)
-        super().Put(origin, target_rank, target)
+        if native is None or not native.reaches(target_rank) or not transfer(native, origin, target_rank, target, False):
+            super().Put(origin, target_rank, target)
 
     def Get(self, origin, int target_rank, target=None):
         """Read a member's memory into `origin`. It is there when the epoch ends, or after `Flush`. Raises as `Put`."""
         cdef Mapped native = mapped_of(self)
-        cdef Span span
-        cdef int64_t offset
-        if native is None or not native.reaches(target_rank) or read_span(origin, &span, True, 0) is None:
-            return super().Get(origin, target_rank, target)
-        try:
-            offset = native.place(target_rank, target, &span)
-            if offset >= 0:
-                copy(span.view.buf, native.parts[target_rank] + offset, span.view.len)
-                return
-        finally:
-            release_span(&span)
-        super().Get(origin, target_rank, target)
+        if native is None or not native.reaches(target_rank) or not transfer(native, origin, target_rank, target, True):
+            super().Get(origin, target_rank, target)
 
     def Accumulate(self, origin, int target_rank, target=None, op=SUM):
         """Combine memory into a member's, element by element, each atomically.
