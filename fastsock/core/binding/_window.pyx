@@ -32,8 +32,6 @@ cdef extern from *:
 cdef extern from "Python.h":
     void *PyErr_Occurred()
 
-WINDOW_MOST = FS_WINDOW_MOST
-
 
 def create_window_memory(int size, uint64_t nbytes, bint crowded):
     """The descriptor of the memory for a window of so many members, whose data are so many bytes in all."""
@@ -144,14 +142,6 @@ cdef class Window:
         return 0 if code == 0 else self.refuse(code, call.call.culprit)
 
     # ---- for Python ----
-
-    def lock(self, int target, bint alone):
-        """Takes the lock of a member's part: alone, or together with others that do not want it alone."""
-        self.c_lock(target, alone)
-
-    def unlock(self, int target, bint alone):
-        """Gives it back."""
-        self.c_unlock(target, alone)
 
     def hold(self, int target):
         """Until release() nobody else combines anything with a member's part."""

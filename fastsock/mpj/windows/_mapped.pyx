@@ -5,7 +5,7 @@ A method of NativeWindowCalls does a call where its arguments are simple. All ot
 which also finds the words for errors.
 """
 cimport cython
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove
 
@@ -162,10 +162,6 @@ cdef class Mapped:
     def order(self):
         """What was written before is there for all; what others wrote before can be seen."""
         atomic_thread_fence(memory_order_seq_cst)
-
-    def address(self, int rank):
-        """Where a rank's part begins here."""
-        return <uintptr_t>self.parts[rank]
 
     def accumulate(self, int rank, int64_t offset, TypeRecord type_ not None, Py_ssize_t length, numbers, data, result):
         """Combines packed data into `length` bytes of data of items, which the caller has found to lie in the rank's part.
