@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "registered.h"
+#include "sealed.h"
 #include "system.h"
 
 #define LARGE_PAGE ((size_t)2 << 20)
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define BLOCK 512u /* what st_blocks counts */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -19,23 +19,15 @@
 int fs_memory_make(size_t size)
 {
     if (size == 0 || size > INT64_MAX) return -EINVAL;
-    int memory = memfd_create("fastsock-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory < 0) return -errno;
-    if (ftruncate(memory, (off_t)size) != 0 || fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) {
-        int error = errno == EFBIG ? ENOMEM : errno;
-        close(memory);
-        return -error;
-    }
-    return memory;
+    int memory = fs_sealed_create("fastsock-buffer", size);
+    return memory == -EFBIG ? -ENOMEM : memory;
 }
 
 int fs_memory_check(int memory, uint64_t expected)
 {
-    struct stat status;
-    int seals = fcntl(memory, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS) return -EPROTO;
-    if (fstat(memory, &status) != 0) return -errno;
-    return status.st_size > 0 && (uint64_t)status.st_size == expected ? 0 : -EPROTO;
+    int64_t found = fs_sealed_bytes(memory);
+    if (found < 0) return (int)found;
+    return found > 0 && (uint64_t)found == expected ? 0 : -EPROTO;
 }
 
 /* Whether all its pages exist: to map them allocates nothing. */

@@ -1,15 +1,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "end.h"
+#include "sealed.h"
 #include "system.h"
 
 #define PAGE 4096u
@@ -44,33 +41,16 @@ int fs_segment_format(void *memory, size_t size, uint32_t small_bytes)
     return 0;
 }
 
-static int sealed_memory(size_t bytes)
-{
-    if (!fs_may_write(bytes)) return -EFBIG;
-    int memory = memfd_create("fastsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory < 0) return -errno;
-    if (ftruncate(memory, (off_t)bytes) != 0 ||
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        int error = errno;
-        close(memory);
-        return -error;
-    }
-    return memory;
-}
-
-/* mmap's, once it failed: for memory that must be locked (mlockall) it has another word where there is no more. */
-static int mapping_error(void) { return errno == EAGAIN ? ENOMEM : errno; }
-
 /* Sealed memory with `mapped` bytes of it in reach and formatted; or NULL, and `memory` is -errno. */
 static void *make_formatted(uint32_t small_bytes, size_t mapped, int *memory)
 {
-    *memory = size_is_sane(small_bytes) ? sealed_memory(segment_bytes(small_bytes)) : -EINVAL;
+    int error = 0;
+    *memory = size_is_sane(small_bytes) ? fs_sealed_create("fastsock", segment_bytes(small_bytes)) : -EINVAL;
     if (*memory < 0) return NULL;
-    void *header = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, *memory, 0);
-    if (header == MAP_FAILED) {
-        int error = mapping_error();
+    void *header = fs_sealed_map(*memory, mapped, &error);
+    if (header == NULL) {
         close(*memory);
-        *memory = -error;
+        *memory = error;
         return NULL;
     }
     format(header, small_bytes);
@@ -89,27 +69,13 @@ struct fs_segment *fs_segment_make(uint32_t small_bytes, int *memory)
 {
     int error = 0;
     size_t size = fs_segment_bytes(small_bytes);
-    *memory = fs_may_map(size) ? 0 : -ENOMEM;
-    void *header = *memory == 0 ? make_formatted(small_bytes, size, memory) : NULL;
+    void *header = make_formatted(small_bytes, size, memory);
     struct fs_segment *segment = header == NULL ? NULL : fs_segment_adopt(header, size, munmap, &error);
     if (header != NULL && segment == NULL) {
         close(*memory);
         *memory = error;
     }
     return segment;
-}
-
-/* The descriptor may come from the other process: what it claims is checked before a byte of it is used. */
-static int check_memory(int memory, size_t *size)
-{
-    struct stat status;
-    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-    int seals = fcntl(memory, F_GET_SEALS);
-    if (seals < 0 || (seals & needed) != needed) return -EPROTO; /* it could shrink under us: SIGBUS */
-    if (fstat(memory, &status) != 0) return -errno;
-    if ((uint64_t)status.st_size < header_bytes() || (uint64_t)status.st_size > segment_bytes(LARGEST)) return -EPROTO;
-    *size = (size_t)status.st_size;
-    return 0;
 }
 
 struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void *, size_t), int *error)
@@ -130,18 +96,14 @@ struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void
     return segment;
 }
 
+/* The descriptor may come from the other process: what it claims is checked before a byte of it is used. */
 struct fs_segment *fs_segment_map(int memory, int *error)
 {
-    size_t size = 0;
-    *error = check_memory(memory, &size);
-    if (*error == 0 && !fs_may_map(size)) *error = -ENOMEM;
-    if (*error != 0) return NULL;
-    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (mapped == MAP_FAILED) {
-        *error = -mapping_error();
-        return NULL;
-    }
-    return fs_segment_adopt(mapped, size, munmap, error);
+    int64_t size = fs_sealed_bytes(memory);
+    *error = size < 0 ? (int)size : -EPROTO;
+    if (size < (int64_t)header_bytes() || (uint64_t)size > segment_bytes(LARGEST)) return NULL;
+    void *mapped = fs_sealed_map(memory, (size_t)size, error);
+    return mapped == NULL ? NULL : fs_segment_adopt(mapped, (size_t)size, munmap, error);
 }
 
 struct fs_segment *fs_segment_hold(struct fs_segment *segment)

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "sealed.h"
 #include "sockets/abstract.h"
 
 #define NAME "fastsock/2/l/"
@@ -60,27 +61,6 @@ static int listen_at(uint64_t id)
     return made;
 }
 
-/* It can neither shrink nor grow under whoever maps it. */
-static int make_memory(void)
-{
-    int memory = memfd_create("fastsock-loop", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory < 0) return -errno;
-    errno = EFBIG;
-    if (fs_may_write(PAGE_BYTES) && ftruncate(memory, PAGE_BYTES) == 0 &&
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        return memory;
-    int error = errno;
-    close(memory);
-    return -error;
-}
-
-static struct fs_loop_page *map(int memory)
-{
-    if (!fs_may_map(PAGE_BYTES)) return NULL;
-    void *mapped = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    return mapped == MAP_FAILED ? NULL : mapped;
-}
-
 static int make_bell(struct fs_loop_home *home)
 {
     int ends[2];
@@ -94,11 +74,11 @@ int fs_loop_open(struct fs_loop_home *home, uint64_t id)
 {
     *home = (struct fs_loop_home){NULL, FS_DESCRIPTOR_NONE, FS_DESCRIPTOR_NONE, FS_DESCRIPTOR_NONE, FS_DESCRIPTOR_NONE};
     fs_hold_process();
-    int error = fs_descriptor_is_short() ? -EMFILE : keep(&home->memory, make_memory());
+    int error = fs_descriptor_is_short() ? -EMFILE : keep(&home->memory, fs_sealed_create("fastsock-loop", PAGE_BYTES));
     if (error == 0) error = make_bell(home);
     if (error == 0) error = keep(&home->listener, listen_at(id));
     fs_release_process();
-    if (error == 0 && (home->page = map(home->memory.number)) == NULL) error = -ENOMEM;
+    if (error == 0) home->page = fs_sealed_map(home->memory.number, PAGE_BYTES, &error);
     if (error != 0) {
         fs_loop_close(home);
         return error;
@@ -215,13 +195,9 @@ static int read_rights(struct msghdr *header, int numbers[PASSED + 1])
 
 static int check_memory(int memory, uint64_t id, struct fs_loop_page **page)
 {
-    struct stat status;
-    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-    int seals = fcntl(memory, F_GET_SEALS);
-    if (seals < 0 || (seals & needed) != needed || fstat(memory, &status) != 0 || status.st_size != (off_t)PAGE_BYTES)
-        return -EPROTO;
-    struct fs_loop_page *mapped = map(memory);
-    if (mapped == NULL) return -ENOMEM;
+    int error = 0;
+    struct fs_loop_page *mapped = fs_sealed_join(memory, PAGE_BYTES, &error);
+    if (mapped == NULL) return error;
     if (mapped->magic != FS_LOOP_MAGIC || mapped->version != FS_LOOP_VERSION || mapped->slots != FS_LOOP_SLOTS ||
         mapped->id != id) {
         munmap(mapped, PAGE_BYTES);

@@ -1,14 +1,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "memory.h"
+#include "sealed.h"
 
 #define MAGIC 0x314d414554534646ull /* "FFSTEAM1" */
 #define VERSION 2u
@@ -37,43 +36,24 @@ static void prepare(struct fs_team_header *header, int size, int crowded)
 int fs_team_create_memory(int size, int crowded)
 {
     if (size < 1 || size > FS_TEAM_MOST) return -EINVAL;
-    int memory = memfd_create("fastsock-team", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory < 0) return -errno;
-    struct fs_team_header *header = MAP_FAILED;
-    if (ftruncate(memory, (off_t)memory_bytes(size)) == 0 &&
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        header = mmap(NULL, header_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (header == MAP_FAILED) {
-        int error = errno;
+    int error = 0, memory = fs_sealed_create("fastsock-team", memory_bytes(size));
+    if (memory < 0) return memory;
+    struct fs_team_header *header = fs_sealed_map(memory, header_bytes(size), &error);
+    if (header == NULL) {
         close(memory);
-        return -error;
+        return error;
     }
     prepare(header, size, crowded);
     munmap(header, header_bytes(size));
     return memory;
 }
 
-/* The descriptor may come from another process: one that could shrink under us would be a SIGBUS. */
-static int check_memory(int memory, int size)
-{
-    struct stat status;
-    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-    int seals = fcntl(memory, F_GET_SEALS);
-    if (seals < 0 || (seals & needed) != needed) return -EPROTO;
-    if (fstat(memory, &status) != 0) return -errno;
-    return (uint64_t)status.st_size == memory_bytes(size) ? 0 : -EPROTO;
-}
-
 static struct fs_team_header *map(int memory, int size, int *error)
 {
-    if (size < 1 || size > FS_TEAM_MOST) *error = -EINVAL;
-    else *error = check_memory(memory, size);
-    if (*error != 0) return NULL;
-    struct fs_team_header *header = mmap(NULL, memory_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (header == MAP_FAILED) {
-        *error = -errno;
-        return NULL;
-    }
+    *error = -EINVAL;
+    if (size < 1 || size > FS_TEAM_MOST) return NULL;
+    struct fs_team_header *header = fs_sealed_join(memory, memory_bytes(size), error);
+    if (header == NULL) return NULL;
     if (header->magic == MAGIC && header->version == VERSION && header->size == (uint32_t)size) return header;
     *error = -EPROTO;
     munmap(header, memory_bytes(size));

@@ -2,12 +2,12 @@
 #include "memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "sealed.h"
 
 #define MAGIC 0x31574f444e495746ull /* "FWINDOW1" */
 #define VERSION 1u
@@ -32,17 +32,12 @@ int fs_window_create_memory(int size, uint64_t data_bytes, int crowded)
     size_t all = 0;
     int error = all_bytes(size, data_bytes, &all);
     if (error != 0) return error;
-    if (!fs_may_write(all)) return -EFBIG;
-    int memory = memfd_create("fastsock-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory < 0) return -errno;
-    struct fs_window_header *header = MAP_FAILED;
-    if (ftruncate(memory, (off_t)all) == 0 &&
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        header = mmap(NULL, sizeof *header, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (header == MAP_FAILED) {
-        error = errno;
+    int memory = fs_sealed_create("fastsock-window", all);
+    if (memory < 0) return memory;
+    struct fs_window_header *header = fs_sealed_map(memory, sizeof *header, &error);
+    if (header == NULL) {
         close(memory);
-        return -error;
+        return error;
     }
     header->version = VERSION;
     header->size = (uint32_t)size;
@@ -53,28 +48,12 @@ int fs_window_create_memory(int size, uint64_t data_bytes, int crowded)
     return memory;
 }
 
-/* The descriptor may come from another process: one that could shrink under us would be a SIGBUS. */
-static int check_memory(int memory, size_t all)
-{
-    struct stat status;
-    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-    int seals = fcntl(memory, F_GET_SEALS);
-    if (seals < 0 || (seals & needed) != needed) return -EPROTO;
-    if (fstat(memory, &status) != 0) return -errno;
-    return (uint64_t)status.st_size == all ? 0 : -EPROTO;
-}
-
 static struct fs_window_header *map(int memory, int size, uint64_t data_bytes, size_t *all, int *error)
 {
     *error = all_bytes(size, data_bytes, all);
-    if (*error == 0) *error = check_memory(memory, *all);
-    if (*error == 0 && !fs_may_map(*all)) *error = -ENOMEM;
     if (*error != 0) return NULL;
-    struct fs_window_header *header = mmap(NULL, *all, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (header == MAP_FAILED) {
-        *error = -errno;
-        return NULL;
-    }
+    struct fs_window_header *header = fs_sealed_join(memory, *all, error);
+    if (header == NULL) return NULL;
     if (header->magic == MAGIC && header->version == VERSION && header->size == (uint32_t)size &&
         header->data_bytes == data_bytes)
         return header;
