@@ -4,7 +4,9 @@ C11 that knows no Python, tested alone with sanitizers and fuzzing (tests/core),
 downwards only (tests/core/test_circles.py), and so do folders; everything in the package may import this one.
 
 system, cma, cost, looking   the machine; memory of other processes; what copies cost lately; how long a wait looks
+patience                     how a rank waits for another one in memory that both map
 orphan                       a process that nobody has to wait for
+sealed                       memory that processes share, and that stays as long as it was
 parts, strided               bytes in several parts of memory; copies of memory with gaps
 sockets/                     calls to the kernel about sockets, ports and pollers
 stream/                      a connection: its memory, its two ends, their doorbell, waiting, leaving
@@ -14,6 +16,7 @@ engine/                      messages between ranks over streams; internal.h and
 active/                      active messages: frames and credits
 registered/                  buffers that go from process to process: memory, loans, frames
 team/                        collectives of ranks that share a memory
+window/                      one-sided communication of ranks that share a memory
 binding/                     where Python objects end: modules of Cython, which other compiled modules may cimport
 """
 

@@ -5,21 +5,12 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "looking.h"
+#include "patience.h"
 #include "waiting.h"
 
-#define LOOKS_PER_ROUND 16
-#define SPIN_US 50.0      /* without handing the core over, where the other member has one of its own */
-#define HOLD_US 10.0      /* before locks are given up: that costs both them and this wait something */
 #define YIELDS_BESIDE 32u /* answered by the other member, on the same core */
 #define MOVE_EVERY_US 50000.0
-#define PROGRESS_EVERY_US 10.0
-#define CHECK_EVERY_US 2000.0      /* who has died, who has left, are there signals */
-#define PATIENCE_US 4000.0         /* then it sleeps: a wake costs tens of microseconds */
-#define PATIENCE_CROWDED_US 1000.0 /* those who yield take their share of the core from those who compute */
 #define LONGEST_DEATH_MS 500
-#define FIRST_SLEEP_MS 1 /* bells may be missed, and other work waits meanwhile */
-#define LONGEST_SLEEP_MS 5
 
 static int reached(const _Atomic uint64_t *word, uint64_t least)
 {
@@ -92,23 +83,51 @@ static int look_around(struct fs_team *team, int milliseconds)
     return result;
 }
 
-static int sleep_until(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least, int milliseconds)
+/* ---- a wait for a word ---- */
+
+struct wait {
+    struct fs_team *team;
+    const _Atomic uint64_t *word;
+    uint64_t least;
+};
+
+static int has_come(void *self)
 {
+    const struct wait *wait = self;
+    return reached(wait->word, wait->least);
+}
+
+/* It may have been published before its author went. */
+static int settle(const struct wait *wait, int result)
+{
+    if (result == 0 || result == -EINTR || !reached(wait->word, wait->least)) return result;
+    wait->team->culprit = -1;
+    return 0;
+}
+
+static int look_at_once(void *self) { return settle(self, look_around(((struct wait *)self)->team, 0)); }
+
+static int sleep_a_while(void *self, int most_ms)
+{
+    const struct wait *wait = self;
+    struct fs_team *team = wait->team;
     uint64_t rung;
     atomic_store(&team->own->asleep, 1);
     atomic_fetch_add(&team->header->sleepers, 1);
     sched_yield(); /* stores that were under way arrive */
-    int result = reached(word, least) ? 0 : look_around(team, milliseconds);
+    int result = reached(wait->word, wait->least) ? 0 : look_around(team, most_ms);
     atomic_fetch_sub(&team->header->sleepers, 1);
     atomic_store(&team->own->asleep, 0);
-    if (read(team->bells[team->index], &rung, sizeof rung) < 0 && errno != EAGAIN) return -errno;
-    return result;
+    if (read(team->bells[team->index], &rung, sizeof rung) < 0 && errno != EAGAIN) result = -errno;
+    return settle(wait, result);
 }
 
 /* The member that the word belongs to last waited on the core that this one runs on, or that is how it looks. */
-static int is_beside(struct fs_team *team, const _Atomic uint64_t *word)
+static int is_beside(void *self)
 {
-    size_t at = (size_t)((const unsigned char *)word - (const unsigned char *)team->header->members);
+    const struct wait *wait = self;
+    struct fs_team *team = wait->team;
+    size_t at = (size_t)((const unsigned char *)wait->word - (const unsigned char *)team->header->members);
     uint32_t cpu = fs_show_cpu(&team->own->cpu);
     const struct fs_team_member *other = &team->header->members[at / sizeof *other];
     return cpu != 0 && atomic_load_explicit(&other->cpu, memory_order_relaxed) == cpu;
@@ -116,10 +135,12 @@ static int is_beside(struct fs_team *team, const _Atomic uint64_t *word)
 
 /* Others that compute may keep the kernel from spreading two members who always wait for each other: one of them moves,
  * and is free to be moved back. */
-static void move_away(struct fs_team *team, uint64_t now)
+static void move_away(void *self, uint64_t now)
 {
+    struct fs_team *team = ((struct wait *)self)->team;
     cpu_set_t before, others;
-    if (++team->yields_beside < YIELDS_BESIDE || now - team->moved_at < (uint64_t)(MOVE_EVERY_US * fs_ticks_per_us()))
+    if (team->index == 0 || ++team->yields_beside < YIELDS_BESIDE ||
+        now - team->moved_at < (uint64_t)(MOVE_EVERY_US * fs_ticks_per_us()))
         return;
     team->yields_beside = 0;
     team->moved_at = now;
@@ -131,49 +152,20 @@ static void move_away(struct fs_team *team, uint64_t now)
         sched_setaffinity(0, sizeof before, &before);
 }
 
-/* After a look that began at `start`, where the interpreter's lock is kept. */
-static void leave(struct fs_team *team, uint64_t start)
+static void leave(void *self) { fs_team_leave(((struct wait *)self)->team); }
+
+static int progress(void *self)
 {
-    if (!team->left && team->hooks.leave != NULL) fs_look_ended(start, 0);
-    fs_team_leave(team);
+    const struct fs_team_hooks *hooks = &((struct wait *)self)->team->hooks;
+    return hooks->progress != NULL && hooks->progress(hooks->context);
 }
 
 int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
 {
-    double scale = fs_ticks_per_us();
-    uint64_t patience = (uint64_t)((team->crowded ? PATIENCE_CROWDED_US : PATIENCE_US) * scale);
-    uint64_t start = fs_ticks(), progressed = start, checked = start;
-    uint64_t hold = team->left ? 0 : fs_look_granted(start, (uint64_t)(HOLD_US * scale));
-    int nap = FIRST_SLEEP_MS;
-    while (!reached(word, least)) {
-        for (int i = 0; !team->crowded && i < LOOKS_PER_ROUND; i++) {
-            if (reached(word, least)) return 0;
-            fs_pause();
-        }
-        uint64_t now = fs_ticks();
-        int beside = !team->crowded && is_beside(team, word);
-        if (team->crowded || beside || now - start > (uint64_t)(SPIN_US * scale)) sched_yield();
-        if (beside && team->index > 0 && reached(word, least)) move_away(team, now);
-        int result = 0;
-        if (now - start < hold) continue;
-        leave(team, start);
-        if (now - progressed > (uint64_t)(PROGRESS_EVERY_US * scale)) {
-            if (team->hooks.progress != NULL && team->hooks.progress(team->hooks.context)) start = now;
-            progressed = now;
-        }
-        if (result == 0 && now - checked > (uint64_t)(CHECK_EVERY_US * scale)) {
-            result = look_around(team, 0);
-            checked = now;
-        }
-        if (result == 0 && now - start > patience && !reached(word, least)) {
-            result = sleep_until(team, word, least, nap);
-            nap = LONGEST_SLEEP_MS;
-        }
-        /* it may have been published before its author went */
-        if (result != 0 && (result == -EINTR || !reached(word, least))) return result;
-        if (result != 0) team->culprit = -1;
-    }
-    return 0;
+    static const struct fs_waiter waiter = {has_come, is_beside,    move_away,    leave,
+                                            progress, look_at_once, sleep_a_while};
+    struct wait wait = {team, word, least};
+    return fs_wait_patiently(&waiter, &wait, team->crowded, !team->left && team->hooks.leave != NULL);
 }
 
 int fs_team_await_done(struct fs_team *team, uint64_t least)
