@@ -146,6 +146,63 @@ TEST(window_locks_exclude, 0) { check_locks(3, 0, 0); }
 TEST(window_locks_exclude_where_members_share_cores, 0) { check_locks(MOST, 1, 0); }
 TEST(window_locks_whose_waits_are_interrupted, 0) { check_locks(4, 1, 1); }
 
+static _Atomic uint64_t *count_of(struct member *member, int target)
+{
+    return (_Atomic uint64_t *)numbers_of(member, target);
+}
+
+/* The first number of a member's part: how often it had the lock of member 0. */
+static void *have_the_lock(void *argument)
+{
+    struct member *member = argument;
+    while (atomic_load(count_of(member, 0) + 1) == 0) {
+        struct fs_window_call call = call_of(member);
+        int alone = random_below(&member->random, 3) != 0;
+        CHECK_EQUAL(fs_window_lock(member->window, &call, 0, alone), 0);
+        atomic_fetch_add(count_of(member, member->index), 1);
+        CHECK_EQUAL(fs_window_unlock(member->window, 0, alone), 0);
+    }
+    return NULL;
+}
+
+static void await_waiting(const struct fs_window *window, int member)
+{
+    uint8_t state;
+    do {
+        sched_yield();
+        state = atomic_load(&window->members[0].lock.states[member]);
+    } while (state != FS_WANTS_ALONE && state != FS_WANTS_SHARED);
+}
+
+/* Member 0 gives its lock back and wants it again at once: all who waited for it before have it first. */
+static void check_turns(int size, int crowded)
+{
+    struct shared shared;
+    struct member members[MOST];
+    uint64_t before[MOST] = {0};
+    prepare(&shared, size, crowded);
+    for (int i = 0; i < size; i++) open_member(&members[i], &shared, i);
+    struct fs_window_call call = call_of(&members[0]);
+    CHECK_EQUAL(fs_window_lock(members[0].window, &call, 0, 1), 0);
+    for (int i = 1; i < size; i++) CHECK_EQUAL(pthread_create(&members[i].thread, NULL, have_the_lock, &members[i]), 0);
+    for (int round = 0; round < scaled(1000); round++) {
+        for (int i = 1; i < size; i++) {
+            await_waiting(members[0].window, i);
+            before[i] = atomic_load(count_of(&members[0], i));
+        }
+        CHECK_EQUAL(fs_window_unlock(members[0].window, 0, 1), 0);
+        CHECK_EQUAL(fs_window_lock(members[0].window, &call, 0, 1), 0);
+        for (int i = 1; i < size; i++) CHECK(atomic_load(count_of(&members[0], i)) > before[i]);
+    }
+    atomic_store(count_of(&members[0], 0) + 1, 1);
+    CHECK_EQUAL(fs_window_unlock(members[0].window, 0, 1), 0);
+    for (int i = 1; i < size; i++) pthread_join(members[i].thread, NULL);
+    close_all(&shared, members);
+}
+
+TEST(window_locks_go_round_among_those_who_wait, 0) { check_turns(MOST, 0); }
+TEST(window_locks_go_round_where_members_share_cores, 0) { check_turns(3, 1); }
+
 static void *accumulate_at_once(void *argument)
 {
     struct member *member = argument;
