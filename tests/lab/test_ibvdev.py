@@ -130,6 +130,35 @@ def test_the_device_brings_a_long_message_to_where_it_belongs(sent, rendezvous, 
         assert carried["segments"] < 20
 
 
+def _put_and_look_away(here):
+    """Sends a long message, as far as to what its device writes by itself, and makes no call then."""
+    engine = here.device.engine
+    here.data = bytes([1]) * LONG
+    here.sending = engine.isend(here.data, 0, 5, 99)
+    while (here.device.explain(0) or {"placed": 0})["placed"] < LONG:
+        engine.iprobe(0, 6, 99)
+
+
+def _receive_and_finish(here):
+    received = bytearray(LONG)
+    here.device.engine.recv(received, 1, 5, 99)
+    ranks.finish(here)
+    return received == bytes([1]) * LONG
+
+
+def _wait(here):
+    here.sending.wait()
+    ranks.finish(here)
+
+
+def test_a_rank_may_finish_before_a_sender_has_heard_that_its_message_is_there(sent):
+    with _maker("write").ranks(2) as both:
+        receiving = both.begin(0, _receive_and_finish)
+        both.run(1, _put_and_look_away)
+        assert receiving.result()
+        both.run(1, _wait)
+
+
 def _exchange_mapped(device, rounds):
     """Sends from and receives into memory that is mapped for each message, at an address that was in use before."""
     other = 1 - device.id()

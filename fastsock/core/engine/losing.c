@@ -64,13 +64,50 @@ static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int erro
     }
 }
 
-/* Requests that have a number are ended by whoever calls: the other end may know them without a queue. */
-static void lose_link(struct fs_engine *engine, struct fs_link *link, int error)
+static int is_said(const struct fs_link *link, int kind, uint32_t id)
 {
+    if (link->out_header != 0 && link->out_frame.kind == kind && link->out_frame.id == id) return 0;
+    for (size_t i = 0; i < link->control_count; i++) {
+        const struct fs_frame *frame = &link->control[(link->control_first + i) % link->control_room];
+        if (frame->kind == kind && frame->id == id) return 0;
+    }
+    return 1;
+}
+
+/* Whoever leaves has what it waited for.  So a send whose bytes and PUT_DONE have gone is complete, although the device has
+ * not told so yet: what comes in may be seen before it. */
+static struct fs_queue take_put(struct fs_link *link)
+{
+    struct fs_queue put = {NULL, NULL};
+    for (struct fs_request *request = link->transfers.first, *next; request; request = next) {
+        next = request->next;
+        if (request->state != FS_PUTTING || request->moved < request->envelope.length) continue;
+        if (!is_said(link, FS_FRAME_PUT_DONE, (uint32_t)request->sequence)) continue;
+        fs_queue_remove(&link->transfers, request);
+        fs_queue_add(&put, request);
+    }
+    return put;
+}
+
+static void end_put(struct fs_engine *engine, struct fs_queue *put)
+{
+    while (put->first) {
+        struct fs_request *request = put->first;
+        fs_queue_remove(put, request);
+        fs_slot_give(engine, request->id);
+        fs_complete(engine, request, FS_FINE);
+    }
+}
+
+/* Requests that have a number are ended by whoever calls: the other end may know them without a queue. */
+static void lose_link(struct fs_engine *engine, struct fs_link *link, int failed, int error)
+{
+    struct fs_queue put = {NULL, NULL};
     atomic_store(&link->open, 0);
     atomic_store(&link->pending, 0);
     struct fs_request *out = link->out_request, *in = link->in_request;
     link->out_request = link->in_request = NULL;
+    if (!failed) put = take_put(link);
     link->out_header = link->out_left = 0;
     if (out && out->id == 0) fs_complete(engine, out, error);
     if (in && in->id == 0) fs_complete(engine, in, error);
@@ -89,6 +126,7 @@ static void lose_link(struct fs_engine *engine, struct fs_link *link, int error)
     end_queue(engine, &link->sends, error);
     engine->descriptor_links -= link->staging != NULL;
     link->calls->close(link);
+    end_put(engine, &put); /* now that the device has their memory no more */
 }
 
 /* ---- the rank ---- */
@@ -104,7 +142,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     free(lost->reason);
     lost->reason = strdup(reason);
     if (!failed) error = FS_PEER_FAILED;
-    if (link) lose_link(engine, link, error);
+    if (link) lose_link(engine, link, failed, error);
     while (lost->waiting.first) {
         struct fs_request *request = lost->waiting.first;
         fs_queue_remove(&lost->waiting, request);
