@@ -32,6 +32,7 @@ MORE = {
         str(CORE / "parts.c"),
     ],
     "fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")],
+    "fastsock.mpj.files._transfer": [str(CORE / "strided.c"), *map(str, sorted((CORE / "files").glob("*.c")))],
 }  # C files of the core besides the core's own
 
 # The library for programs of any language: the core's files that a connection needs, and doors that have names of the C

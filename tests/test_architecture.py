@@ -62,6 +62,7 @@ MPJ_LAYERS = [
     ("runner",),
     ("MPI",),
     ("introspection",),
+    ("files",),
     ("windows",),
     ("communicators",),
     ("collectives",),
@@ -91,8 +92,9 @@ RMI_LAYERS = [
 ]
 FOLDERS = {"fastsock": LAYERS, "fastsock.mpj": MPJ_LAYERS, "fastsock.rmi": RMI_LAYERS}
 MOST_LOOSE = {"": 16, "mpj": 22, "rmi": 7}  # Python files in a folder itself
-# The longest chain of imports among the modules of a folder; in mpj the public module MPI is on floor 12.
-MOST_FLOORS = {"fastsock": 25, "fastsock.mpj": 16, "fastsock.rmi": 19}
+# The longest chain of imports among the modules of a folder; in mpj the public module MPI is on floor 15,
+# since files stand on windows, and windows on communicators.
+MOST_FLOORS = {"fastsock": 25, "fastsock.mpj": 18, "fastsock.rmi": 19}
 # It must compile for old Pythons, and is started by Python itself.
 NO_MODULE = FOLDER / "launching/_bootstrap/sitecustomize.py"
 

@@ -15,11 +15,9 @@ if not _core.available:
 from . import ranks as _ranks
 from .absent import (
     Close_port,
-    File,
     Lookup_name,
     Open_port,
     Publish_name,
-    Register_datarep,
     Unpublish_name,
 )
 from .communicators import lifecycle as _lifecycle
@@ -83,6 +81,8 @@ from .exceptions import (
     Remove_error_code,
     Remove_error_string,
 )
+from .files.file import File
+from .files.representations import Register_datarep
 from .info import INFO_ENV, INFO_NULL, Info
 from .introspection import _addressof, _handleof, _sizeof
 from .messages.grequest import Grequest

@@ -105,7 +105,7 @@ F_TAG = 1
 F_ERROR = 2
 F_STATUS_SIZE = 8
 
-# One-sided communication and files: the names exist, their operations do not.
+# One-sided communication and files.
 WIN_FLAVOR_CREATE = 1
 WIN_FLAVOR_ALLOCATE = 2
 WIN_FLAVOR_DYNAMIC = 3

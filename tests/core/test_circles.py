@@ -16,6 +16,7 @@ BELOW = {
     "stream": {"", "sockets"},
     "switch": {"", "sockets", "stream"},
     "preload": {"", "switch"},
+    "files": {""},
     "engine": {"", "stream", "switch", "verbs"},
     "registered": {""},
     "team": {""},

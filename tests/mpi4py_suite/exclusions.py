@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-KINDS = ("one-sided", "files", "dynamic processes", "vendor-specific")
+KINDS = ("dynamic processes", "vendor-specific")
 
 
 class ExclusionError(Exception):

@@ -56,6 +56,16 @@ def unpack_external(datarep: str, type_: TypeRecord, inbuf: Any, position: int, 
     return index(position) + size
 
 
+def to_external(type_: TypeRecord, count: int, packed: Any) -> Any:
+    """Returns the data of `count` items, which are given without their gaps, in the external32 representation."""
+    return _converted(type_, count, np.frombuffer(packed, np.uint8), outwards=True)
+
+
+def from_external(type_: TypeRecord, count: int, external: Any) -> Any:
+    """Does the opposite."""
+    return _converted(type_, count, np.frombuffer(external, np.uint8), outwards=False)
+
+
 def external_size(datarep: str, type_: TypeRecord, count: int) -> int:
     """Returns how many bytes `count` items take in the external32 representation."""
     _check(datarep)

@@ -1,0 +1,48 @@
+/* Data between memory without gaps and the places in a file that a view names.
+ *
+ * Functions return bytes of data, or a negative errno: FS_FILE_SHRANK where the file became shorter while it was mapped.
+ * They may be called by several threads at once, without the interpreter's lock. */
+#ifndef FASTSOCK_FILES_TRANSFER_H
+#define FASTSOCK_FILES_TRANSFER_H
+
+#include <stdint.h>
+
+#include "places.h"
+
+/* Items of an ordered layout with data, the first one's origin `start` bytes into the file. */
+struct fs_file_view {
+    int64_t start, extent;
+    const struct fs_layout *layout;
+    struct fs_reach reach;
+};
+
+/* Whether the items are ordered among each other, too. */
+static inline int fs_file_view_is_ordered(const struct fs_file_view *view)
+{
+    return view->extent >= view->reach.end - view->reach.first;
+}
+
+enum {
+    FS_FILE_MAPS = 1,  /* it may be mapped: it is on this host, and open for reading */
+    FS_FILE_READS = 2, /* it is open for reading */
+};
+
+enum { FS_FILE_SHRANK = 100000 };
+
+enum { FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE };
+
+/* The bytes of data [from, from + bytes) of the items.  A read ends at the end of the file. */
+int64_t fs_file_read(int file, const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, int how);
+int64_t fs_file_write(int file, const struct fs_file_view *view, int64_t from, const void *data, int64_t bytes,
+                      int how);
+
+/* The bytes of data from `from` on that lie in a part of the file, which is in memory here, beginning with the byte `start`. */
+void fs_file_take(const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, const void *part,
+                  int64_t start);
+void fs_file_put(const struct fs_file_view *view, int64_t from, const void *data, int64_t bytes, void *part,
+                 int64_t start);
+
+/* Takes or gives back the lock of a part of the file, against all who have it open otherwise.  -EINTR: a signal came. */
+int fs_file_lock(int file, int64_t start, int64_t length, int kind);
+
+#endif
