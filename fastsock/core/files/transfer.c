@@ -11,10 +11,14 @@
 
 #include "guard.h"
 
-#define LONG_RUN 2048             /* from here a call for each run costs less than a page of a mapping */
-#define FAR_APART 16384           /* runs that are so far apart share no page worth reading */
-#define MAPPED_MOST (64ll << 20)  /* at a time */
-#define BUFFERED_MOST (4ll << 20) /* at a time */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define LONG_RUN 2048               /* from here a call for each run costs less than a copy, or a page of a mapping */
+#define FAR_APART 16384             /* so does one for each of runs that share no page */
+#define MAPPED_MOST (64ll << 20)    /* at a time */
+#define BUFFERED_MOST (256ll << 10) /* at a time: it stays in the cache of the processor */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -71,6 +75,7 @@ struct transfer {
     int64_t from, bytes; /* of data, still to be moved */
     unsigned char *data;
     int64_t done;
+    int everywhere; /* it comes to every page on its way */
 };
 
 static int64_t place_of(const struct transfer *at, int64_t from)
@@ -107,7 +112,7 @@ static int by_runs(struct transfer *at)
     return result < 0 ? result : 0;
 }
 
-/* ---- through a mapping ---- */
+/* ---- through a mapping: what lies between is not touched, whoever writes there ---- */
 
 void fs_file_take(const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, const void *part,
                   int64_t start)
@@ -149,7 +154,7 @@ static int fault_of(const struct transfer *at, int64_t end)
 {
     int64_t size = size_of(at->file);
     if (size < 0) return (int)size;
-    return size < end ? -FS_FILE_SHRANK : at->writing ? -ENOSPC : -EIO;
+    return size < end ? -FS_FILE_SHRANK : -ENOSPC;
 }
 
 /* The bytes of data up to `end`.  The file is so long. */
@@ -157,10 +162,10 @@ static int through_window(struct transfer *at, int64_t end, int64_t bytes)
 {
     const int64_t page = sysconf(_SC_PAGESIZE), start = place_of(at, at->from) / page * page;
     const size_t length = (size_t)(end - start);
-    const int protection = at->writing ? PROT_READ | PROT_WRITE : PROT_READ;
-    unsigned char *window = mmap(NULL, length, protection, MAP_SHARED, at->file, start);
+    unsigned char *window = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, at->file, start);
     if (window == MAP_FAILED) return -errno;
     struct copying copying = {at, window, start, bytes};
+    if (at->everywhere) madvise(window, length, MADV_POPULATE_WRITE); /* where it fails the copy tells */
     int result = fs_guarded(copy, &copying, window, length);
     munmap(window, length);
     if (result != 0) return fault_of(at, end);
@@ -172,11 +177,9 @@ static int through_mapping(struct transfer *at)
 {
     const int64_t size = size_of(at->file), last = place_of(at, at->from + at->bytes - 1);
     if (size < 0) return (int)size;
-    if (at->writing && size <= last) { /* that makes it longer, and never shorter */
+    if (size <= last) { /* that makes it longer, and never shorter */
         int64_t count = write_run(at->file, at->data + at->bytes - 1, 1, last);
         if (count < 0) return (int)count;
-    } else if (!at->writing && size <= last) {
-        at->bytes = below(at, size) - at->from; /* less than none where it begins behind the end */
     }
     while (at->bytes > 0) {
         const int64_t end = place_of(at, at->from) + MAPPED_MOST;
@@ -231,7 +234,8 @@ static int through_buffer(struct transfer *at)
 static int with_gaps(struct transfer *at, int64_t runs, int64_t span, int how)
 {
     if (at->bytes / runs >= LONG_RUN || span / runs >= FAR_APART || !(how & FS_FILE_READS)) return by_runs(at);
-    if (how & FS_FILE_MAPS) {
+    at->everywhere = span / runs <= sysconf(_SC_PAGESIZE);
+    if (at->writing && how & FS_FILE_MAPS) {
         int result = through_mapping(at);
         if (result != -ENODEV && result != -EACCES) return result; /* else: not every file can be mapped */
     }
@@ -262,7 +266,7 @@ static int item_by_item(struct transfer *at, int how)
         struct fs_file_view one = *at->view;
         one.start += item * one.extent;
         one.extent = one.reach.end - one.reach.first;
-        struct transfer inner = {at->file, at->writing, &one, from, least(size - from, at->bytes), at->data, 0};
+        struct transfer inner = {at->file, at->writing, &one, from, least(size - from, at->bytes), at->data, 0, 0};
         const int64_t wanted = inner.bytes;
         int result = ordered(&inner, how);
         if (result < 0) return result;
@@ -281,12 +285,12 @@ static int64_t transfer(struct transfer *at, int how)
 
 int64_t fs_file_read(int file, const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, int how)
 {
-    struct transfer at = {file, 0, view, from, bytes, data, 0};
+    struct transfer at = {file, 0, view, from, bytes, data, 0, 0};
     return transfer(&at, how);
 }
 
 int64_t fs_file_write(int file, const struct fs_file_view *view, int64_t from, const void *data, int64_t bytes, int how)
 {
-    struct transfer at = {file, 1, view, from, bytes, (unsigned char *)(uintptr_t)data, 0};
+    struct transfer at = {file, 1, view, from, bytes, (unsigned char *)(uintptr_t)data, 0, 0};
     return transfer(&at, how);
 }

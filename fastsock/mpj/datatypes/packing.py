@@ -96,17 +96,19 @@ def _room(buffer: _memory.buffer, position: int, size: int) -> _memory.buffer:
 
 def _converted(type_: TypeRecord, count: int, data: np.ndarray[Any, np.dtype[np.uint8]], *, outwards: bool) -> Any:
     """Packed data of `count` items in the other representation: numbers big end first, of standard sizes."""
+    if not count:
+        return np.empty(0, np.uint8)
     pieces = []
     items = _columns(type_)
     start = 0
-    rows = data.reshape(count, -1) if count else data.reshape(0, 0)
+    rows = data.reshape(count, -1)
     for basic, repeat in items:
         native, external = basic.size * repeat, basic.wire * repeat
         taken = native if outwards else external
-        column = rows[:, start : start + taken] if count else rows
+        column = rows[:, start : start + taken]
         start += taken
         pieces.append(_convert(basic, np.ascontiguousarray(column), outwards).reshape(count, -1))
-    if not pieces or not count:
+    if not pieces:
         return np.empty(0, np.uint8)
     return np.ascontiguousarray(np.concatenate(pieces, axis=1)).ravel()
 

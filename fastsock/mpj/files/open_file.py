@@ -427,15 +427,16 @@ class OpenFile(Record):
         self.check_no_split()
         self._alone.settle()
         self._together.settle()
+        several = self.communicator.size > 1
         try:
-            self.pointer.close()
-            if self.communicator.size > 1:
+            self.pointer.close()  # now all have called it
+            if self.amode & MODE_DELETE_ON_CLOSE:
+                if self.communicator.rank == 0:
+                    with suppress(FileNotFoundError):
+                        os.unlink(self.name)
                 self.exchange(0)
         finally:
             os.close(self.descriptor)
             self.descriptor = -1
-            if self.communicator.size > 1:
+            if several:
                 self.communicator.close()
-        if self.amode & MODE_DELETE_ON_CLOSE and self.communicator.rank == 0:
-            with suppress(FileNotFoundError):
-                os.unlink(self.name)
