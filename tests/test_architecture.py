@@ -65,6 +65,7 @@ MPJ_LAYERS = [
     ("files",),
     ("windows",),
     ("communicators",),
+    ("recovery",),
     ("collectives",),
     ("messages",),
     ("datatypes",),

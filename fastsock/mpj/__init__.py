@@ -4,7 +4,7 @@ Importing this package imports nothing else.
 
 MPI, futures, util, typing      the modules that programs import; `MPI` is that of all public classes
 run, mpiexec, runner            start ranks; as_mpi4py: lets `mpi4py` mean this package
-files, windows, communicators, collectives, messages, datatypes
+files, windows, communicators, recovery, collectives, messages, datatypes
                                 the chapters of the MPI standard, from the top down
 constants, handle, exceptions, attributes, info, ranks, tags, failures
                                 the ground that all chapters stand on

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastsock.core.binding._requests import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, TRUNCATED, MessageError
+from fastsock.core.binding._requests import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, REVOKED, TRUNCATED, MessageError
 
-from .constants import ERR_INTERN, ERR_NO_MEM, ERR_OTHER, ERR_PROC_FAILED, ERR_TRUNCATE
+from .constants import ERR_INTERN, ERR_NO_MEM, ERR_OTHER, ERR_PROC_FAILED, ERR_PROC_FAILED_PENDING, ERR_REVOKED, ERR_TRUNCATE
 from .exceptions import Exception as MPIException
 
 TYPE_CHECKING = False
@@ -17,11 +17,14 @@ _CLASSES = {
     PROTOCOL: ERR_PROC_FAILED,
     CLOSED: ERR_OTHER,
     NO_MEMORY: ERR_NO_MEM,
+    REVOKED: ERR_REVOKED,
 }
 
 
 def error_class(error: MessageError) -> int:
     """Returns the error class of an error of the engine."""
+    if error.may_go_on:
+        return ERR_PROC_FAILED_PENDING
     return _CLASSES.get(error.code, ERR_INTERN)
 
 
@@ -33,7 +36,7 @@ def translated(error: BaseException, communicator: Any) -> BaseException:
     peer = getattr(error, "peer", None)
     if peer is not None and communicator.index is not None and peer in communicator.index:
         text += f" (rank {communicator.index[peer]} of {communicator.title})"
-    if peer is not None and peer >= 0 and error_class(error) == ERR_PROC_FAILED:
+    if peer is not None and peer >= 0 and error_class(error) in (ERR_PROC_FAILED, ERR_PROC_FAILED_PENDING):
         why = communicator.world.job.failure_text(peer)  # the connection ends a moment before the death is told
         if why is not None and why not in text:
             text += f": {why}"

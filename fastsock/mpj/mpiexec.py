@@ -34,6 +34,8 @@ fastsock.mpj. Options have one dash or two.
   -timeout SECONDS              end all ranks after that time; the exit status is 124 then
   -l, -prepend-rank, -tag-output
                                 begin each line that a rank prints with its number
+  -keep-going, -disable-auto-cleanup, -enable-recovery, -with-ft ulfm
+                                the others go on when a rank fails
   -no-as-mpi4py                 mpi4py is mpi4py
   -help, -version
 
@@ -44,7 +46,7 @@ Options that place ranks on cores, allow too many of them or allow root change n
 # Options of MPICH's and Open MPI's that change nothing here, and how many words each has after it.
 _IGNORED = {
     **dict.fromkeys(("oversubscribe", "nooversubscribe", "allow-run-as-root", "use-hwthread-cpus", "nolocal"), 0),
-    **dict.fromkeys(("genvall", "envall", "verbose", "v", "q", "quiet", "report-bindings", "enable-recovery"), 0),
+    **dict.fromkeys(("genvall", "envall", "verbose", "v", "q", "quiet", "report-bindings"), 0),
     **dict.fromkeys(("bind-to", "map-by", "rank-by", "cpu-set", "cpus-per-proc", "display"), 1),
     **dict.fromkeys(("launcher", "bootstrap", "launcher-exec", "iface", "genvlist", "envlist", "s", "stdin", "rmk"), 1),
     **dict.fromkeys(("mca", "gmca", "prtemca", "pmixmca", "omca"), 2),
@@ -55,6 +57,7 @@ _FILES = ("hostfile", "machinefile", "f", "default-hostfile")
 _EACH = ("ppn", "perhost", "npernode", "N")
 _FOLDERS = ("wdir", "wd", "dir")
 _TAGS = ("l", "prepend-rank", "tag-output")
+_KEEPS_GOING = ("keep-going", "disable-auto-cleanup", "enable-recovery")
 
 
 class _Reader:
@@ -148,6 +151,10 @@ class _Reader:
                 raise UsageError(f"{word} {options.timeout:g}: must be more than 0")
         elif name in _TAGS:
             options.tag = True
+        elif name in _KEEPS_GOING:
+            options.keep_going = True
+        elif name == "with-ft":
+            options.keep_going = value() in ("ulfm", "mpi", "yes", "true", "1")
         elif name == "no-as-mpi4py":
             options.as_mpi4py = False
         elif name in ("help", "h"):

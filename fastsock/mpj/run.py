@@ -28,10 +28,12 @@ Starts N ranks of a program. They find each other by `from fastsock.mpj import M
   --as-mpi4py          `from mpi4py import MPI` means fastsock.mpj, in child Pythons too
   --timeout SECONDS    end all ranks after that time; the exit status is 124 then
   --tag-output         begin each line that a rank prints with its number
+  --keep-going         the others go on when a rank fails; they hear of it (see docs: recovery)
   --grace SECONDS      how long the others may go on after a rank has failed (default 2); they are told at once
   --help, --version
 """
 
+_FLAGS = {"--tag-output": "tag", "--as-mpi4py": "as_mpi4py", "--keep-going": "keep_going"}
 _DEVICES = ("iodev", "ibvdev", "smpdev", "sysvdev")
 
 
@@ -75,10 +77,10 @@ def parse(arguments: Sequence[str]) -> Options:
             options.timeout = _number(name, needed(), float)
         elif name == "--grace":
             options.grace = _number(name, needed(), float)
-        elif name in ("--tag-output", "--as-mpi4py"):
+        elif name in _FLAGS:
             if equals:
                 raise UsageError(f"{name} takes no value")
-            setattr(options, "tag" if name == "--tag-output" else "as_mpi4py", True)
+            setattr(options, _FLAGS[name], True)
         elif name in ("-h", "--help", "--version"):
             options.program = ["--help" if name == "-h" else name]
             return options

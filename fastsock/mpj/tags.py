@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+APART = 1 << 31
+"""Added to the contexts of a communicator: those of what goes on where it is revoked, and of its subgroups' making."""
+
 TAGS = 1 << 29
 """Collective operations are told apart by their tag, a number below this one."""
 

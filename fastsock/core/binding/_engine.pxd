@@ -10,6 +10,8 @@ cdef class Engine(Messages):
     # As set_members(); the latter takes back what the former said.
     cdef int c_set_members(self, uint32_t context, const int *ranks, size_t count) except -1
     cdef void c_clear_members(self, uint32_t context) noexcept
+    # Nobody uses that context any more.
+    cdef void c_forget_fate(self, uint32_t context) noexcept
 
     cdef int ask_targets(self, Schedule schedule) except -1
     cdef int check_attached(self, int peer, int error) except -1

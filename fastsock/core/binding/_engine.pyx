@@ -15,7 +15,8 @@ from ._requests cimport UserRequest, REASON
 from .engine cimport (
     FS_CHANNELS, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
     fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
-    fs_engine_begin_user_request, fs_engine_clear_members, fs_engine_close, fs_engine_fail, fs_engine_has_finished,
+    fs_engine_acknowledge, fs_engine_begin_user_request, fs_engine_clear_members, fs_engine_close, fs_engine_fail,
+    fs_engine_failure, fs_engine_forget_fate, fs_engine_has_collectives, fs_engine_has_finished, fs_engine_is_revoked, fs_engine_revoke,
     fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
     fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_release, fs_engine_set_members, fs_engine_show,
     fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts, fs_ibvx_options, fs_request, fs_wait,
@@ -215,6 +216,45 @@ cdef class Engine(Messages):
         """The peer has finished, and was never attached. Where it was, it says so itself, behind its messages."""
         fs_engine_left(self.engine, peer)
         self.drain()
+
+    # ---- recovery ----
+
+    def has_collectives(self):
+        """Contexts of odd numbers below 2**31 are of collective operations: nobody waits in one for long once a member of it
+        has failed."""
+        fs_engine_has_collectives(self.engine)
+
+    def failures(self, ranks):
+        """Those of these ranks that have failed, in the order in which this engine heard of it, and each one's place in it."""
+        cdef int rank
+        cdef list found = []
+        for rank in ranks:
+            failure = fs_engine_failure(self.engine, rank)
+            if failure:
+                found.append((failure, rank))
+        found.sort()
+        return [(rank, failure) for failure, rank in found]
+
+    def acknowledge(self, uint32_t context, uint32_t failure):
+        """Receives from anybody in that context go on without those who failed up to that place."""
+        if fs_engine_acknowledge(self.engine, context, failure) < 0:
+            raise MemoryError()
+
+    def revoke(self, uint32_t context):
+        """What is pending in that context ends with an error, and so does what begins."""
+        cdef int error
+        with nogil:
+            error = fs_engine_revoke(self.engine, context)
+        self.drain()
+        if error < 0:
+            raise MemoryError()
+
+    def is_revoked(self, uint32_t context):
+        """Whether it was revoked here."""
+        return fs_engine_is_revoked(self.engine, context) != 0
+
+    cdef void c_forget_fate(self, uint32_t context) noexcept:
+        fs_engine_forget_fate(self.engine, context)
 
     cdef int c_set_members(self, uint32_t context, const int *ranks, size_t count) except -1:
         if fs_engine_set_members(self.engine, context, ranks, count) < 0:

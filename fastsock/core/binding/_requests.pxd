@@ -77,6 +77,9 @@ cdef class Request:
     cdef int drop_buffers(self) except -1
     cdef int own(self, owner) except -1  # sets `owner`
     cdef int settle(self) except -1
+    # Whether it ended since somebody failed who might have sent; the next one is again().
+    cdef bint awaits_others(self) noexcept
+    cdef int c_again(self) except -1
     cdef int collect(self) except -1
     cdef void list_it(self, Progress engine) noexcept
     cdef bint unlist(self) noexcept

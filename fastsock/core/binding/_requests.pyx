@@ -14,10 +14,10 @@ from libc.stdlib cimport free
 from ._core cimport FREE_THREADED, LONG_COPY, deadline_after, note_lock_wait
 from .engine cimport (
     FS_ANY, FS_CANCELLED, FS_CLOSED, FS_DONE, FS_FINE, FS_FINISHED_SOME, FS_NO_MEMORY, FS_PEER_FAILED, FS_PEER_LEFT,
-    FS_PEER_MISSING, FS_PROTOCOL, FS_SATISFIED, FS_SENDING, FS_STANDARD, FS_SYNCHRONOUS, FS_TRUNCATED, fs_do_wait,
-    fs_engine_abandon, fs_engine_ask_again, fs_engine_cancel, fs_engine_end_user_request, fs_engine_finished,
+    FS_PEER_MISSING, FS_PROTOCOL, FS_CONTEXT_REVOKED, FS_SATISFIED, FS_SENDER_FAILED, FS_SENDING, FS_STANDARD, FS_SYNCHRONOUS, FS_TRUNCATED, fs_do_wait,
+    fs_engine_abandon, fs_engine_again, fs_engine_ask_again, fs_engine_cancel, fs_engine_end_user_request, fs_engine_finished,
     fs_engine_give_way, fs_engine_has_finished, fs_engine_is_in_the_way, fs_engine_is_usable, fs_engine_look,
-    fs_engine_only_local, fs_engine_progress, fs_engine_reason, fs_engine_set_callback, fs_request_is_done,
+    fs_engine_only_local, fs_engine_progress, fs_engine_reason, fs_engine_receive, fs_engine_set_callback, fs_request_is_done,
     fs_request_prepare, fs_request_prepare_items, fs_wait_prepare,
 )
 from .looking cimport fs_lock_wait, fs_lock_wait_begins
@@ -35,11 +35,14 @@ PROTOCOL = FS_PROTOCOL
 CANCELLED = FS_CANCELLED
 CLOSED = FS_CLOSED
 NO_MEMORY = FS_NO_MEMORY
+REVOKED = FS_CONTEXT_REVOKED
 
 
 class MessageError(OSError):
-    """A message operation failed: `code` says how (TRUNCATED, PEER_FAILED, PROTOCOL, CANCELLED, CLOSED, NO_MEMORY), `peer`
-    with whom."""
+    """A message operation failed: `code` says how (TRUNCATED, PEER_FAILED, PROTOCOL, CANCELLED, CLOSED, NO_MEMORY,
+    REVOKED), `peer` with whom. `may_go_on`: the request can be received once more."""
+
+    may_go_on = False
 
     def __init__(self, code, peer, text):
         super().__init__(text)
@@ -123,9 +126,11 @@ cdef class Progress:
         cdef char reason[REASON]
         cdef const char *path = NULL
         cdef bint sending = request.kind == FS_SENDING
-        cdef int code = FS_PEER_FAILED if request.error == FS_PEER_LEFT else request.error
+        cdef int code = FS_PEER_FAILED if request.error in (FS_PEER_LEFT, FS_SENDER_FAILED) else request.error
         cdef int peer = request.peer if sending or request.peer != FS_ANY else request.envelope.source
         cdef bint known = fs_engine_reason(self.engine, peer, reason, REASON, &path)
+        if code == FS_CONTEXT_REVOKED:
+            return MessageError(code, -1, "a member has called Revoke")
         what = (f"{'sending to' if sending else 'receiving from'} rank {peer}"
                 f" (tag {request.tag}, context {request.context})")
         if request.peer == FS_ANY and code == FS_PEER_FAILED:
@@ -348,6 +353,10 @@ cdef class Request:
         with cython.critical_section(engine):
             if self.settled:
                 return 0
+            if self.request.error == FS_SENDER_FAILED:  # it may go on: it keeps its buffers
+                if not self.unpeeked and not self.listed:
+                    self.list_it(engine)
+                return 0
             self.settled = True
             if self.request.payload != NULL:
                 self.payload_ = new_payload(&self.request)
@@ -440,12 +449,42 @@ cdef class Request:
         """The MessageError with which it ended, or None."""
         if not fs_request_is_done(&self.request) or self.request.error == FS_FINE:
             return None
-        return self.engine.failure(&self.request)
+        error = self.engine.failure(&self.request)
+        if self.request.error == FS_SENDER_FAILED:
+            error.may_go_on = True
+        return error
 
     @property
     def stranded(self):
         """Whether it is a receive that ended because its sender has finished. It still can be cancelled."""
         return fs_request_is_done(&self.request) != 0 and self.request.error == FS_PEER_LEFT
+
+    cdef bint awaits_others(self) noexcept:
+        return fs_request_is_done(&self.request) != 0 and self.request.error == FS_SENDER_FAILED
+
+    cdef int c_again(self) except -1:
+        cdef Progress engine = self.engine
+        cdef int result
+        with cython.critical_section(engine):
+            if not self.awaits_others() or self.request.owner != NULL:
+                return 0
+            fs_engine_again(&self.request)
+            self.request.owner = <void *>self
+            Py_INCREF(self)
+            result = fs_engine_receive(
+                engine.engine, &self.request, self.request.peer, self.request.tag, self.request.context
+            )
+        engine.begun(self, result)
+        return 0
+
+    def again(self):
+        """A receive from anybody that ended since somebody failed goes on, where that failure is acknowledged now.
+
+        Whether it still ends so. Any other request stays as it is.
+        """
+        if self.awaits_others():
+            self.c_again()
+        return self.awaits_others()
 
     @property
     def payload(self):
@@ -504,8 +543,10 @@ cdef class Request:
         """As wait(), for a call that blocks: one that is interrupted leaves no request behind."""
         try:
             self.wait()
-        except:
+        except BaseException as error:
             self.cancel()
+            if isinstance(error, MessageError):
+                error.may_go_on = False
             raise
 
     def cancel(self):

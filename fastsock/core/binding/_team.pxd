@@ -15,6 +15,8 @@ cdef struct Waiter:
     fs_engine *engine
     void *owner  # the Engine
     uint64_t looked_at
+    uint32_t context  # of the communicator,
+    bint heeds        # which may be revoked
 
 
 # The hooks of a wait; their context is a Waiter.

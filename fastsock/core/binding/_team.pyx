@@ -9,7 +9,9 @@ from libc.errno cimport EINTR, EINVAL, ESTALE
 from posix.unistd cimport close as close_descriptor, usleep
 
 from ._core cimport LONG_COPY, checked
-from .engine cimport FS_CLOSED, FS_PEER_FAILED, fs_engine_has_finished, fs_engine_progress
+from .engine cimport (
+    FS_CLOSED, FS_PEER_FAILED, FS_CONTEXT_REVOKED, fs_engine_has_finished, fs_engine_is_revoked, fs_engine_progress,
+)
 from .system cimport fs_generation, fs_ticks, fs_ticks_per_us
 from .team cimport (
     FS_TEAM_BUFFERED, FS_TEAM_DIRECT, FS_TEAM_MEASURED, FS_TEAM_MOST, fs_cma_identity, fs_kernel, fs_kernel_of,
@@ -29,7 +31,7 @@ cdef extern from *:
     static int fs_propagate(void) { return -1; }
     """
     int fs_propagate() except -1
-    enum: EOWNERDEAD
+    enum: ECANCELED, EOWNERDEAD
 
 cdef extern from "Python.h":
     PyThreadState *PyEval_SaveThread() noexcept nogil
@@ -137,6 +139,8 @@ cdef int look_for_signals(void *context) noexcept nogil:
     cdef Waiter *waiter = <Waiter *>context
     cdef uint64_t now = fs_ticks()
     cdef int result
+    if waiter.heeds and fs_engine_is_revoked(waiter.engine, waiter.context):
+        return -ECANCELED
     if now - waiter.looked_at < <uint64_t>(SIGNALS_EVERY_US * fs_ticks_per_us()):
         return 0
     PyEval_RestoreThread(waiter.outside)
@@ -202,6 +206,10 @@ cdef class Team:
         finally:
             self.user = 0
 
+    def heed(self, uint32_t context):
+        """The context of the communicator: where that is revoked, every wait ends."""
+        self.waiter.context, self.waiter.heeds = context, self.engine is not None
+
     @cython.critical_section
     def close(self):
         """Gives the memory and the descriptors back. No collective may be under way."""
@@ -247,6 +255,8 @@ cdef class Team:
             return MessageError(FS_CLOSED, -1, "collective over shared memory: inherited over a fork; only the rank itself,"
                                 " which this process was forked from, takes part")
         cdef int culprit = fs_team_culprit(self.team)
+        if result == -ECANCELED:
+            return MessageError(FS_CONTEXT_REVOKED, -1, "a member has called Revoke")
         if culprit < 0:
             return OSError(-result, f"collective over shared memory: {_os.strerror(-result)}")
         rank = self.ranks[culprit]

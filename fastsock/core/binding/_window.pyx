@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from ._core cimport checked
 from ._engine cimport Engine
 from ._team cimport Team, Waiter, enter_interpreter, leave_interpreter, look_for_signals, progress_engine, propagate
-from .engine cimport FS_CLOSED, FS_PEER_FAILED
+from .engine cimport FS_CLOSED, FS_CONTEXT_REVOKED, FS_PEER_FAILED
 from .team cimport fs_team_hooks
 from .window cimport (
     FS_WINDOW_MOST, fs_layout, fs_window, fs_window_accumulate, fs_window_accumulate_items, fs_window_await_origins,
@@ -27,7 +27,7 @@ cdef extern from *:
     """
     #include <errno.h>
     """
-    enum: EOWNERDEAD
+    enum: ECANCELED, EOWNERDEAD
 
 cdef extern from "Python.h":
     void *PyErr_Occurred()
@@ -46,6 +46,7 @@ cdef struct Call:
 cdef void prepare(Window self, Call *call) noexcept:
     """What a call does beside a wait. Several threads may be in calls of one window: this is the thread's own."""
     call.waiter.looked_at = 0
+    call.waiter.heeds, call.waiter.context = self.team.waiter.heeds, self.team.waiter.context
     call.call.left, call.call.culprit = 0, -1
     call.call.hooks = fs_team_hooks(&call.waiter, leave_interpreter, enter_interpreter, NULL, look_for_signals)
     if self.engine is not None:
@@ -93,6 +94,8 @@ cdef class Window:
         if result == -EOWNERDEAD and culprit >= 0:
             rank = self.ranks[culprit]
             raise MessageError(FS_PEER_FAILED, rank, f"window: rank {rank} died, and this rank waits for it")
+        if result == -ECANCELED:
+            raise MessageError(FS_CONTEXT_REVOKED, -1, "a member of the window has called Revoke on its communicator")
         raise OSError(-result, f"window: {_os.strerror(-result)}")
 
     # ---- plain memory: for other compiled modules ----

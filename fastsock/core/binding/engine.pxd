@@ -34,6 +34,7 @@ cdef extern from "engine/engine.h" nogil:
     enum: FS_STANDARD, FS_SYNCHRONOUS
     enum: FS_SENDING, FS_RECEIVING, FS_USER_REQUEST
     enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY, FS_PEER_LEFT
+    enum: FS_SENDER_FAILED, FS_CONTEXT_REVOKED
     enum: FS_DONE, FS_PENDING, FS_PEER_MISSING, FS_LATER
     enum: FS_NEVER, FS_NOT_YET, FS_HERE
     enum: FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP
@@ -98,6 +99,13 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_clear_members(fs_engine *engine, uint32_t context)
     int fs_engine_reason(fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path)
     int fs_engine_only_local(const fs_engine *engine)
+    int fs_engine_revoke(fs_engine *engine, uint32_t context)
+    int fs_engine_is_revoked(fs_engine *engine, uint32_t context)
+    uint32_t fs_engine_failure(fs_engine *engine, int peer)
+    int fs_engine_acknowledge(fs_engine *engine, uint32_t context, uint32_t failure)
+    void fs_engine_has_collectives(fs_engine *engine)
+    void fs_engine_forget_fate(fs_engine *engine, uint32_t context)
+    void fs_engine_again(fs_request *request)
     int fs_engine_set_callback(fs_engine *engine, fs_request *request)
 
     void fs_request_prepare(fs_request *request, int kind, const iovec *parts, size_t count)

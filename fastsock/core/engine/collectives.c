@@ -52,14 +52,6 @@ static void finish(struct fs_collective *collective, int error)
     fs_engine_unlock(engine);
 }
 
-/* The member of that context which failed, or FS_ANY. */
-static int failed_member(struct fs_engine *engine, uint32_t context)
-{
-    for (int rank = 0; rank < engine->size && engine->failures > 0; rank++)
-        if (engine->peers[rank].state == FS_FAILED && fs_is_member(engine, context, rank)) return rank;
-    return FS_ANY;
-}
-
 /* What nobody waits for any more is taken back: the memory is about to go. */
 static void take_back(struct fs_collective *collective)
 {
@@ -76,7 +68,7 @@ static int blame(struct fs_collective *collective)
     int failed = FS_ANY;
     fs_engine_lock(collective->engine);
     for (size_t i = 0; i < schedule->channel_count && failed == FS_ANY; i++) {
-        failed = failed_member(collective->engine, schedule->contexts[i]);
+        failed = fs_failed_member(collective->engine, schedule->contexts[i], 1);
         whole->context = schedule->contexts[i];
         whole->tag = collective->tags[i];
     }
@@ -286,7 +278,7 @@ int fs_collective_start(struct fs_engine *engine, struct fs_collective *collecti
     if (collective->next) collective->next->previous = collective;
     engine->collectives = collective;
     for (size_t i = 0; i < schedule->channel_count; i++)
-        if (failed_member(engine, schedule->contexts[i]) != FS_ANY) fs_collective_is_doomed(engine, collective);
+        if (fs_failed_member(engine, schedule->contexts[i], 1) != FS_ANY) fs_collective_is_doomed(engine, collective);
     fs_engine_unlock(engine);
     return follow(collective, SIZE_MAX) ? FS_PENDING : FS_DONE;
 }
@@ -322,6 +314,8 @@ static struct fs_collective *take_hopeless(struct fs_engine *engine)
         found->waits = 0;
         for (size_t i = 0; i < found->schedule->request_count; i++) found->requests[i].awaited_by = NULL;
     }
+    if (!found && engine->doomed_at != 0 && engine->doomed_at <= now) fs_end_doomed(engine);
+    if (engine->doomed_at != 0 && (next == 0 || engine->doomed_at < next)) next = engine->doomed_at;
     atomic_store_explicit(&engine->patient_until, found ? now : next, memory_order_relaxed);
     fs_engine_unlock(engine);
     return found;

@@ -34,6 +34,13 @@ void fs_collective_is_doomed(struct fs_engine *engine, struct fs_collective *col
     if (atomic_load(&engine->patient_until) == 0) atomic_store(&engine->patient_until, collective->patient_until);
 }
 
+void fs_doom_later(struct fs_engine *engine)
+{
+    if (!engine->has_collectives || engine->doomed_at != 0) return;
+    engine->doomed_at = fs_now_ns() + PATIENCE_NS;
+    if (atomic_load(&engine->patient_until) == 0) atomic_store(&engine->patient_until, engine->doomed_at);
+}
+
 static void wake_awaited(struct fs_engine *engine, struct fs_request *request)
 {
     struct fs_collective *collective = request->awaited_by;

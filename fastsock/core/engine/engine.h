@@ -24,6 +24,8 @@ enum fs_failure {
     FS_CLOSED,
     FS_NO_MEMORY,
     FS_PEER_LEFT, /* of a receive that no message matched: its sender has finished */
+    FS_SENDER_FAILED, /* of a receive from anybody that no message matched: somebody failed; fs_engine_receive() again */
+    FS_CONTEXT_REVOKED,       /* the context was revoked */
 };
 
 /* What a call asks of its caller; FS_PENDING may come with FS_PEER_MISSING. */
@@ -133,6 +135,18 @@ void fs_engine_left(struct fs_engine *engine, int peer);
 /* A receive from anybody in that context fails where one of these ranks has failed; all by default.  0, -ENOMEM. */
 int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count);
 int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
+/* Nothing goes on in that context any more: what is pending there ends with FS_CONTEXT_REVOKED, and so does what begins.  0, -ENOMEM. */
+int fs_engine_revoke(struct fs_engine *engine, uint32_t context);
+int fs_engine_is_revoked(struct fs_engine *engine, uint32_t context);
+/* When that peer failed: 1 for the first one that this engine heard of, and so on; 0: it has not. */
+uint32_t fs_engine_failure(struct fs_engine *engine, int peer);
+/* Receives from anybody in that context go on without those who failed up to then.  0, -ENOMEM. */
+int fs_engine_acknowledge(struct fs_engine *engine, uint32_t context, uint32_t failure);
+/* From now on contexts of odd numbers below FS_APART are of collective operations: when one of their members has failed, nobody
+ * waits in them for long, whoever else is waited for. */
+#define FS_APART (1u << 31)
+void fs_engine_has_collectives(struct fs_engine *engine);
+void fs_engine_forget_fate(struct fs_engine *engine, uint32_t context); /* nobody uses that context any more */
 /* Copies why the peer failed and over which path it was reached; 1 when there was anything to tell. */
 int fs_engine_reason(struct fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path);
 int fs_engine_only_local(const struct fs_engine *engine); /* whoever it waits for is a thread of this process */
@@ -149,13 +163,15 @@ void fs_request_prepare_items(struct fs_request *request, int kind, void *origin
  * `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
+/* Of a request that ended with FS_SENDER_FAILED: fs_engine_receive() may be called with it once more. */
+void fs_engine_again(struct fs_request *request);
 /* For whoever receives and sends at the same time.  As fs_engine_receive(), unless the message has come: then FS_LATER, and
  * fs_engine_receive() is to be called behind the sends.  To take a message that is here takes as long as to copy it, and
  * the other end waits for what is sent: if each took first, the two would copy by turns. */
 int fs_engine_expect(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* Nobody connects to that peer, though FS_PEER_MISSING was said: it is said once more. */
 void fs_engine_ask_again(struct fs_engine *engine, int peer);
-/* 1: cancelled, or the other end was asked to; 0: too late. One that ended with FS_PEER_LEFT still can be. */
+/* 1: cancelled, or the other end was asked to; 0: too late.  One that ended with FS_PEER_LEFT or FS_SENDER_FAILED still can be. */
 int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request);
 /* The caller's memory is about to go: on return the engine knows nothing more of the request. */
 void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);

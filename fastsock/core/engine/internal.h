@@ -91,6 +91,7 @@ struct fs_peer {
     struct fs_engine *local; /* held */
     struct fs_queue waiting; /* sends to a peer that is missing still */
     uint32_t given;          /* sends that it knows by a number, long ones above all */
+    uint32_t failure;        /* which of the failures that this engine heard of */
     size_t buffered;         /* bytes of a local peer's messages that wait here */
     char *reason;
 };
@@ -100,6 +101,14 @@ struct fs_members {
     uint32_t context;
     size_t count;
     int ranks[]; /* in order */
+};
+
+/* What has become of a context. */
+struct fs_fate {
+    struct fs_fate *next;
+    uint32_t context;
+    uint32_t acknowledged; /* failures up to this one */
+    int revoked;
 };
 
 /* Requests that the other ends know by a number. */
@@ -136,6 +145,7 @@ struct fs_engine {
     _Atomic uint32_t contenders;
     _Atomic int holders;
     _Atomic int closed;
+    _Atomic int revoked; /* so many contexts are */
     uint32_t generation;                    /* a forked child has a copy that it must not use */
     void (*free)(struct fs_engine *engine); /* life.c's: for the last who lets go */
     struct fs_engine *next, *previous;      /* of this process */
@@ -154,7 +164,10 @@ struct fs_engine {
     struct fs_message *matched;         /* by a probe: received by whoever has them */
     uint64_t sequence;
     struct fs_members *members;
-    int failures;
+    struct fs_fate *fates; /* of few contexts */
+    uint32_t failures;
+    int has_collectives;
+    uint64_t doomed_at; /* then what waits in a collective context without one of its members ends; 0: nothing does */
     /* what is known to the other ends by number */
     struct fs_slot *slots;
     uint32_t slot_count, free_slot;
@@ -228,6 +241,7 @@ extern struct fs_engines fs_engines; /* of this process */
 void fs_engine_register(struct fs_engine *engine);
 
 /* completion.c: with the lock held */
+void fs_doom_later(struct fs_engine *engine); /* a member of some context has failed, and somebody waits */
 void fs_wake(struct fs_engine *engine); /* whoever sleeps looks again */
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
 void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
@@ -260,6 +274,19 @@ void fs_engines_heed_forks(void);
 
 /* members.c: with the lock held */
 int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank);
+
+/* fates.c: with the lock held */
+struct fs_fate *fs_fate_of(struct fs_engine *engine, uint32_t context); /* made where there is none; NULL: no memory */
+int fs_has_been_revoked(const struct fs_engine *engine, uint32_t context);
+static inline int fs_is_revoked(const struct fs_engine *engine, uint32_t context)
+{
+    return atomic_load_explicit(&engine->revoked, memory_order_relaxed) != 0 && fs_has_been_revoked(engine, context);
+}
+/* How what is withdrawn in that context ends: FS_CONTEXT_REVOKED, FS_PEER_FAILED where one of the members of a collective context has
+ * failed, FS_FINE otherwise. */
+int fs_ending(const struct fs_engine *engine, uint32_t context);
+/* A member of that context which failed, or FS_ANY.  `all`: also of those that it goes on without. */
+int fs_failed_member(const struct fs_engine *engine, uint32_t context, int all);
 
 /* copying.c: between a request's memory and plain memory, from byte `offset` of the message on */
 #define FS_STAGE (4u * 1024) /* bytes that stay in the nearest cache between two copies */
@@ -339,6 +366,9 @@ int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, str
 /* 1: the engine knows nothing more of it.  `patient`: the other end is given time to answer. */
 int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link, int patient);
 int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient);
+
+/* revoking.c: with the lock held */
+void fs_end_doomed(struct fs_engine *engine);
 
 /* peers.c */
 void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */

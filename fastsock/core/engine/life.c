@@ -22,6 +22,11 @@ static void free_engine(struct fs_engine *engine)
         free(engine->members);
         engine->members = next;
     }
+    while (engine->fates) {
+        struct fs_fate *next = engine->fates->next;
+        free(engine->fates);
+        engine->fates = next;
+    }
     if (engine->kick >= 0 && engine->generation == fs_generation()) close(engine->kick);
     if (engine->shown != &engine->unread) fs_shown_give(engine->shown);
     free((void *)engine->stamps);

@@ -35,6 +35,11 @@ int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct f
         request->error = atomic_load(&engine->closed) ? FS_CLOSED : FS_PEER_FAILED;
         return FS_DONE;
     }
+    if (fs_is_revoked(other, request->context)) {
+        fs_engine_unlock(other);
+        request->error = FS_CONTEXT_REVOKED;
+        return FS_DONE;
+    }
     struct fs_request *receive = fs_find_posted(other, request->context, engine->rank, request->tag);
     if (receive) {
         int failure = fs_accept_envelope(receive, &envelope);

@@ -19,7 +19,7 @@ static void fail_posted(struct fs_engine *engine, struct fs_queue *queue, int pe
         if (!concerns(engine, request, peer, failed)) continue;
         fs_unpost(engine, request);
         request->envelope.source = peer;
-        fs_complete(engine, request, error);
+        fs_complete(engine, request, failed && request->peer == FS_ANY ? FS_SENDER_FAILED : error);
     }
 }
 
@@ -138,7 +138,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     int failed = error != FS_FINE; /* else it said goodbye */
     struct fs_link *link = lost->link;
     lost->state = failed ? FS_FAILED : FS_LEFT;
-    engine->failures += failed;
+    if (failed) lost->failure = ++engine->failures;
     free(lost->reason);
     lost->reason = strdup(reason);
     if (!failed) error = FS_PEER_FAILED;
@@ -159,6 +159,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     for (uint32_t i = 0; i < FS_BUCKETS; i++) fail_posted(engine, &engine->buckets[i].posted, peer, failed, error);
     fail_posted(engine, &engine->posted_any, peer, failed, error);
     for (struct fs_collective *each = engine->collectives; each && failed; each = each->next) doom(engine, each, peer);
+    if (failed) fs_doom_later(engine);
     atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
     fs_wake(engine);
 }

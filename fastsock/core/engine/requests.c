@@ -68,6 +68,10 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
     struct fs_peer *to = &engine->peers[peer];
     fs_engine_lock(engine);
     request->tracked = 0;
+    if (fs_is_revoked(engine, context)) {
+        fs_engine_unlock(engine);
+        return done_at_once(request, FS_CONTEXT_REVOKED);
+    }
     count_sent(engine, request);
     int result = FS_PENDING;
     switch (to->state) {
@@ -94,6 +98,7 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
     default: request->error = FS_PEER_FAILED; result = FS_DONE;
     }
     if (result != FS_DONE) request->tracked = request->owner != NULL;
+    if (result != FS_DONE && engine->failures != 0) fs_doom_later(engine);
     fs_engine_unlock(engine);
     return result == FS_DONE ? done_at_once(request, request->error) : result;
 }
@@ -109,15 +114,13 @@ void fs_engine_ask_again(struct fs_engine *engine, int peer)
 static int failed_source(const struct fs_engine *engine, int peer, uint32_t context)
 {
     if (peer != FS_ANY) return fs_has_failed(engine, peer) ? peer : FS_ANY;
-    if (engine->failures == 0) return FS_ANY;
-    for (int rank = 0; rank < engine->size; rank++)
-        if (engine->peers[rank].state == FS_FAILED && fs_is_member(engine, context, rank)) return rank;
-    return FS_ANY;
+    return fs_failed_member(engine, context, 0);
 }
 
-/* Why nothing comes from a rank that failed, or left. */
-static int lack(const struct fs_engine *engine, int rank)
+/* Why nothing comes from a rank that failed, or left; `peer`: who was asked for. */
+static int lack(const struct fs_engine *engine, int rank, int peer)
 {
+    if (peer == FS_ANY) return FS_SENDER_FAILED;
     return engine->peers[rank].state == FS_LEFT ? FS_PEER_LEFT : FS_PEER_FAILED;
 }
 
@@ -132,6 +135,10 @@ static int receive(struct fs_engine *engine, struct fs_request *request, int pee
     if (peer != FS_ANY && !fs_is_peer(engine, peer)) return done_at_once(request, FS_PEER_FAILED);
     fs_engine_lock(engine);
     request->tracked = 0;
+    if (fs_is_revoked(engine, context)) {
+        fs_engine_unlock(engine);
+        return done_at_once(request, FS_CONTEXT_REVOKED);
+    }
     struct fs_message *message = fs_find_message(engine, context, peer, tag);
     if (message && !takes) {
         fs_engine_unlock(engine);
@@ -144,9 +151,10 @@ static int receive(struct fs_engine *engine, struct fs_request *request, int pee
         int failed = failed_source(engine, peer, context);
         if (failed != FS_ANY) {
             request->envelope.source = failed;
-            fs_complete(engine, request, lack(engine, failed));
+            fs_complete(engine, request, lack(engine, failed, peer));
         } else {
             fs_post(engine, request);
+            if (engine->failures != 0) fs_doom_later(engine);
             fs_protocol_wanted(engine, peer);
         }
     }
@@ -171,6 +179,7 @@ int fs_engine_expect(struct fs_engine *engine, struct fs_request *request, int p
 /* For a probe, with the lock held: FS_HERE, and the message.  Lost is the first that fits where its sender failed. */
 static int find_whole(struct fs_engine *engine, uint32_t context, int peer, int tag, struct fs_message **found)
 {
+    if (fs_is_revoked(engine, context)) return FS_NEVER;
     struct fs_message *message = fs_find_message(engine, context, peer, tag);
     *found = message;
     if (message) return message->lost ? FS_NEVER : FS_HERE;
@@ -202,10 +211,11 @@ int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request,
     /* what arrived before the failure is found first */
     const struct fs_message *message = fs_find_message(engine, context, peer, tag);
     int failed = !message ? failed_source(engine, peer, context) : message->lost ? message->envelope.source : FS_ANY;
-    request->error = failed == FS_ANY ? FS_FINE : message ? FS_PEER_FAILED : lack(engine, failed);
+    request->error = failed == FS_ANY ? FS_FINE : message ? FS_PEER_FAILED : lack(engine, failed, peer);
+    if (fs_is_revoked(engine, context)) request->error = FS_CONTEXT_REVOKED;
     fs_engine_unlock(engine);
     request->envelope.source = failed;
-    return failed != FS_ANY;
+    return request->error != FS_FINE;
 }
 
 uint32_t fs_engine_arrivals(const struct fs_engine *engine) { return atomic_load(&engine->arrivals); }
@@ -252,6 +262,15 @@ void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message
     if (fs_engine_receive_matched(engine, &nobody, message) == FS_PENDING) fs_engine_abandon(engine, &nobody);
 }
 
+void fs_engine_again(struct fs_request *request)
+{
+    request->moved = 0;
+    request->has_callback = request->late = 0;
+    request->state = FS_IDLE;
+    request->error = FS_FINE;
+    atomic_store(&request->done, 0);
+}
+
 /* ---- their end before their time ---- */
 
 int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request)
@@ -260,7 +279,7 @@ int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request)
     struct fs_engine *other = NULL;
     fs_engine_lock(engine);
     if (atomic_load(&request->done)) {
-        const int unmatched = request->error == FS_PEER_LEFT;
+        const int unmatched = request->error == FS_PEER_LEFT || request->error == FS_SENDER_FAILED;
         if (unmatched) {
             request->error = FS_FINE;
             request->cancelled = 1;

@@ -7,7 +7,7 @@
  *
  * A team is used by one thread at a time.  Functions return 0 or a negative errno:
  * -EOWNERDEAD a member died and -ECONNABORTED one left a collective unfinished (fs_team_culprit() says which),
- * -EINTR and what the `interrupted` hook answered, -EINVAL an argument that is none, -EPROTO memory that is no team's,
+ * -EINTR and what the `interrupted` hook answered (-ECANCELED: the communicator is revoked, which all members hear), -EINVAL an argument that is none, -EPROTO memory that is no team's,
  * -ESTALE this process was forked from the member.
  * After an error inside a collective every later call fails with it: members would no longer agree on the number.
  */

@@ -12,6 +12,8 @@
 #define MOVE_EVERY_US 50000.0
 #define LONGEST_DEATH_MS 500
 
+enum { NOBODY = 127 }; /* is to blame: the communicator was revoked */
+
 static int reached(const _Atomic uint64_t *word, uint64_t least)
 {
     return fs_has_come(atomic_load_explicit(word, memory_order_acquire), least);
@@ -36,7 +38,7 @@ static uint64_t failure_word(uint64_t number, int culprit, int died)
 void fs_team_fail(struct fs_team *team, int error)
 {
     uint64_t none = 0;
-    int culprit = team->culprit >= 0 ? team->culprit : team->index;
+    int culprit = error == -ECANCELED ? NOBODY : team->culprit >= 0 ? team->culprit : team->index;
     if (team->failure == 0) team->failure = error;
     uint64_t word = failure_word(team->number, culprit, error == -EOWNERDEAD);
     atomic_compare_exchange_strong(&team->header->failure, &none, word);
@@ -54,6 +56,7 @@ static int look_for_losses(struct fs_team *team)
 {
     uint64_t failure = atomic_load(&team->header->failure);
     int culprit = (int)(failure >> 1 & 127);
+    if (failure != 0 && culprit == NOBODY) return -ECANCELED;
     if (failure != 0 && failure >> 8 <= team->number && culprit < team->size) return blame(team, culprit, failure & 1);
     for (int i = 0; i < team->size; i++)
         if (team->dead[i] && !reached(&team->header->members[i].done, fs_place(team->number + 1, 0)))

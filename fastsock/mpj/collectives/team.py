@@ -37,7 +37,7 @@ def form(engine: Engine, context: int, ranks: Sequence[int], index: int, *, crow
         return None
     if len(ranks) == 1:
         return _alone(engine, ranks[0])
-    formed: Team | None = meet(engine, context, ranks, index, _TeamMaking(engine, crowded))
+    formed: Team | None = meet(engine, context, ranks, index, _TeamMaking(engine, context, crowded))
     return formed
 
 
@@ -49,10 +49,11 @@ def _alone(engine: Engine, rank: int) -> Team | None:
 
 
 class _TeamMaking:
-    """`crowded`: the host has more ranks than cores."""
+    """`context`: of the collective calls; `crowded`: the host has more ranks than cores."""
 
-    def __init__(self, engine: Engine, crowded: bool) -> None:
+    def __init__(self, engine: Engine, context: int, crowded: bool) -> None:
         self.engine = engine
+        self.context = context
         self.crowded = crowded
 
     def count(self, size: int) -> int:
@@ -85,6 +86,7 @@ class _TeamMaking:
             return None
         team.keep(settings.current().shared_memory)
         team.meet(identities)
+        team.heed(self.context)
         return team
 
 

@@ -48,6 +48,7 @@ class CommunicatorState:
     def index(self) -> dict[int, int] | None: ...
     topology: Any
     teamed: bool
+    acknowledged: int
     team_calls: Any
     team_objects: TeamObjectCalls | None
     name: str

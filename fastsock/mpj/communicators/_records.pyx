@@ -18,10 +18,13 @@ from ..exceptions import Exception as MPIException
 from ..handle import numbered
 from ..messages._point_to_point import Path
 from .context_numbers import FIRST, LIMIT
+from ..tags import APART as _APART
 from .declining import NO_TEAM
 
 cdef enum:
     MANY = 64  # members that are told to the engine without an allocation
+
+cdef uint32_t APART = _APART
 
 cdef int LAST = LIMIT
 # Held for the moment in which a record gets what it has one of. A finalizer or a signal handler may come in between.
@@ -111,6 +114,7 @@ cdef class CommunicatorState:
 
     cdef public object topology
     cdef public bint teamed
+    cdef public unsigned int acknowledged  # failures up to this one of the engine's
     cdef public object team_calls     # blocking collective calls on plain arrays
     cdef public object team_objects   # the same on objects, where all members share memory
     cdef readonly dict attributes, locks
@@ -172,9 +176,18 @@ cdef class CommunicatorState:
         if len(self.everybody()) < self.world_size:
             self.engine.c_clear_members(<uint32_t>self.context)
             self.engine.c_clear_members(<uint32_t>self.context + 1)
+        self.forget_fate()
         self.numbers.free(self.context // 2)
         self.members_ = self.remote_ = self.neighbour_calls = self.starting = self.team_objects = None
         self.team_calls = NO_TEAM
+
+    cdef int forget_fate(self) except -1:
+        cdef uint32_t context = <uint32_t>self.context
+        self.engine.c_forget_fate(context)
+        self.engine.c_forget_fate(context + 1)
+        self.engine.c_forget_fate(APART + context + 1)
+        self.world.revocations.forget(context)
+        return 0
 
     def alive(self):
         """Does nothing; the null communicator refuses it, as it refuses everything."""

@@ -35,6 +35,7 @@ from ..messages.buffered import Buffered, Flush
 from ..messages.objects import Objects
 from ..messages.point_to_point import PointToPoint
 from ..messages.request import Request
+from ..recovery.calls import Recovery
 from . import creation
 from .communicator_record import Communicator, Intercommunicator, NoCommunicator
 from .group import Group, GroupRecord
@@ -50,7 +51,9 @@ SHARED_MEMORY = "mpi_shared_memory"
 
 
 @public
-class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollective, Attributed, Named, Hinted):
+class Comm(
+    NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollective, Recovery, Attributed, Named, Hinted
+):
     """A group of processes with messages of its own (MPI 4.1, chapter 7).
 
     A call on a null communicator raises MPI.Exception (ERR_COMM).
@@ -234,38 +237,13 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     # Fault tolerance
 
     def Get_failed(self) -> Group:
-        """Return the group of the members that this process knows to have failed."""
+        """Return the group of the members that this process knows to have failed, of an intercommunicator both groups'.
+
+        They stand in the order in which it heard of them: a later group begins with the earlier one.
+        """
         communicator = self.ob
-        failed = [rank for rank in communicator.ranks if rank in communicator.world.failed]
+        failed = [rank for rank, _ in communicator.failures()]
         return Group.of(GroupRecord(failed, communicator.world.rank))
-
-    def Revoke(self) -> None:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Revoke is not there yet")
-
-    def Is_revoked(self) -> bool:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Is_revoked is not there yet")
-
-    def Ack_failed(self, num_to_ack: int | None = None) -> int:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Ack_failed is not there yet")
-
-    def Agree(self, flag: int) -> int:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Agree is not there yet")
-
-    def Iagree(self, flag: Any) -> Request:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Iagree is not there yet")
-
-    def Shrink(self) -> Any:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Shrink is not there yet")
-
-    def Ishrink(self) -> tuple[Any, Request]:
-        """Recovery from failures is not there: raises NotImplementedError."""
-        raise NotImplementedError("recovery from failures: Ishrink is not there yet")
 
     # Buffered sends
 

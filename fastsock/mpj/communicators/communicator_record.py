@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastsock.system.forkable import new_lock, new_recursive_lock
 
-from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG, PROC_NULL
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_REVOKED, ERR_ROOT, ERR_TAG, PROC_NULL
 from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
 from ._records import CommunicatorState
-from .declining import NO_START
+from .declining import NO_START, NO_TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..collectives.object_collectives import ObjectCalls
 
 
+NOBODY = "PROC_NULL"
 _making_locks = new_lock()  # held for the moment in which a communicator gets its own
 
 
@@ -29,6 +30,15 @@ class NoCommunicator(Record):
 
     def __getattr__(self, name: str) -> Any:
         raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
+
+
+class _NotThere(NoCommunicator):
+    """The record of a communicator that an operation under way makes."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise MPIException(ERR_COMM, "the communicator is not there yet: wait for the request that makes it")
 
 
 class Communicator(CommunicatorState):
@@ -49,27 +59,55 @@ class Communicator(CommunicatorState):
             self.errhandler.invoke(self, exception)
         return exception
 
+    # Failures
+
+    @staticmethod
+    def not_there() -> NoCommunicator:
+        """Returns what stands for a record that is still to be made."""
+        return _NotThere()
+
+    def failures(self) -> list[tuple[int, int]]:
+        """The members of both groups that have failed, in the order in which this process heard of it, and its place."""
+        found: list[tuple[int, int]] = self.engine.failures({*self.ranks, *self.peers})
+        return found
+
+    def unrevoked(self) -> None:
+        """Raises where it is revoked."""
+        if self.engine.is_revoked(self.context):
+            raise self.fail(ERR_REVOKED, f"{self.title} is revoked")
+
+    def revoked(self) -> None:
+        """What the engine knows nothing of ends: the next call begins anew, and is refused."""
+        self.teamed, self.team_calls, self.team_objects, self.starting = False, NO_TEAM, None, None
+        members = self.members_
+        if members is not None:
+            members.team = members.host_team = None
+
     # Ranks and tags
 
     def sends_to_nobody(self, dest: int, tag: int) -> bool:
         """Returns whether a message goes to PROC_NULL. Its tag must be one all the same."""
         if dest != PROC_NULL:
             return False
-        self._check_sent(tag, "PROC_NULL")
+        self._check_sent(tag, NOBODY)
         return True
 
     def receives_from_nobody(self, source: int, tag: int) -> bool:
         """Returns whether a message comes from PROC_NULL. Its tag must be one all the same."""
         if source != PROC_NULL:
             return False
-        self._check_received(tag, "PROC_NULL")
+        self._check_received(tag, NOBODY)
         return True
 
     def _check_sent(self, tag: int, whom: str) -> None:
+        if whom == NOBODY:
+            self.unrevoked()
         if tag < 0:
             raise self.fail(ERR_TAG, f"tag {tag} of a message to {whom}: a tag is 0 or more")
 
     def _check_received(self, tag: int, whom: str) -> None:
+        if whom == NOBODY:
+            self.unrevoked()
         if tag < 0 and tag != ANY_TAG:
             raise self.fail(ERR_TAG, f"tag {tag} of a message from {whom}: a tag is 0 or more, or ANY_TAG")
 
@@ -155,12 +193,14 @@ class Communicator(CommunicatorState):
         """Collective calls on plain arrays that go on by themselves."""
         found = self.starting
         if found is None:
+            self.unrevoked()
             if self.inter:
                 self.starting = found = NO_START
             else:
                 from ..collectives._collectives import StartCalls
 
                 self.starting = found = StartCalls(self, self.members)
+                self.world.revocations.heed(self.context, self)
         return found
 
     def exchange(self) -> Any:
@@ -179,10 +219,12 @@ class Communicator(CommunicatorState):
     def _share_memory(self, members: Any) -> None:
         with self.making:
             if not self.teamed:
+                self.unrevoked()
                 try:
                     self._form_team(members)
                 finally:
                     self.teamed = True
+                    self.world.revocations.heed(self.context, self)
 
     def _form_team(self, members: Any) -> None:
         near = members.near

@@ -11,10 +11,11 @@ import binascii
 from array import array
 from collections.abc import Iterable, Sequence
 
-from fastsock.core.binding._requests import STANDARD, MessageError
+from fastsock.core.binding._requests import PEER_FAILED, STANDARD, MessageError
 from fastsock.system.forkable import new_lock
 
 from ..collectives import bcast
+from ..collectives.exchange import PATIENCE_S
 from ..collectives.object_collectives import ObjectCalls, exchanged
 from ..constants import UNDEFINED
 from ..messages.operation_records import Collective, Nothing, Operation
@@ -199,7 +200,7 @@ class _Channel:
         place = ranks.index(self.world.rank)
         try:
             with self.lock:
-                number = self.receive(ranks[place & (place - 1)]) if place else self.world.numbers.take()
+                number = self.receive(ranks[place & (place - 1)], ranks) if place else self.world.numbers.take()
                 self.spread(number, ranks, place)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -225,9 +226,16 @@ class _Channel:
     def send(self, number: int, peer: int) -> None:
         self.engine.send(number.to_bytes(_NUMBER, "little"), peer, self.tag, self.context)
 
-    def receive(self, peer: int) -> int:
+    def receive(self, peer: int, ranks: Sequence[int]) -> int:
+        """Returns what a peer sends; it may wait for any of these ranks."""
         received = bytearray(_NUMBER)
-        self.engine.recv(received, peer, self.tag, self.context)
+        request = self.engine.irecv(received, peer, self.tag, self.context)
+        while not self.engine.wait_all((request,), PATIENCE_S):
+            for rank, _ in self.engine.failures(ranks):
+                request.cancel()
+                raise MessageError(PEER_FAILED, rank, f"a communicator with rank {rank} cannot be made")
+        if request.error is not None:
+            raise request.error
         return int.from_bytes(received, "little")
 
     def swap(self, own: Iterable[int], peer: int) -> list[int]:
@@ -293,11 +301,11 @@ def merge(communicator: Any, high: bool) -> Communicator:
             if not gives and communicator.rank == 0:
                 channel.send(bool(high), everybody[0])
             if place == 0:
-                theirs = channel.receive(communicator.peers[0])
+                theirs = channel.receive(communicator.peers[0], everybody)
                 turned = bool(high) and not theirs  # both the same: the side that gives the number comes first
                 both = 2 * world.numbers.take() + turned
             else:
-                both = channel.receive(everybody[place & (place - 1)])
+                both = channel.receive(everybody[place & (place - 1)], everybody)
             channel.spread(both, everybody, place)
     except MessageError as error:
         raise communicator.failed(error) from error

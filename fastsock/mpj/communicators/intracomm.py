@@ -12,6 +12,7 @@ from ..handle import public
 from ..info import INFO_NULL, Info
 from ..messages.operation_records import Persistent
 from ..messages.request import Prequest, Request
+from ..tags import APART
 from . import creation, topology_creation
 from .comm import Comm
 from .communicator_record import Communicator
@@ -53,7 +54,7 @@ class Intracomm(Comm, wraps=Communicator):
             return Comm()
         if not set(members) <= set(communicator.ranks):
             raise communicator.fail(ERR_GROUP, f"the group has members that are not in {communicator.title}")
-        return Intracomm.of(creation.from_group(communicator.world, members, communicator.context + 1, tag))
+        return Intracomm.of(creation.from_group(communicator.world, members, APART + communicator.context + 1, tag))
 
     @classmethod
     def Create_from_group(

@@ -10,6 +10,7 @@ from fastsock.system.forkable import new_lock
 from .. import constants
 from ..exceptions import last_used_code
 from ..messages.buffered import Buffered
+from ..recovery.revocation import Revocations
 from ._records import ContextNumbers
 from .context_numbers import INTERNAL
 
@@ -34,6 +35,7 @@ class World:
         self.device.init(job)
         self.job: Any = job
         self.engine: Any = self.device.engine
+        self.engine.has_collectives()
         self.rank: int = job.rank
         self.size: int = job.size
         self.level = level
@@ -46,6 +48,7 @@ class World:
         self._channels = itertools.count()
         self._channels_lock = new_lock()
         self._hosts: tuple[Any, ...] | None = None
+        self.revocations = Revocations(self)
 
     @property
     def hosts(self) -> tuple[Any, ...]:
@@ -53,11 +56,6 @@ class World:
         if self._hosts is None:
             self._hosts = (self.job.host,) if self.size == 1 else tuple(self.job.hosts)
         return self._hosts
-
-    @property
-    def failed(self) -> Any:
-        """The ranks that failed, and why."""
-        return self.job.failed
 
     def channels(self, count: int) -> int:
         """Returns the first of so many tags for messages of the internal context that nobody else uses here."""

@@ -24,6 +24,7 @@ cdef class Started(EngineRequest):
             return self._number
 
     def ready(self):
+        self.again()
         return fs_request_is_done(&self.request) != 0
 
     def waits_for(self):
@@ -32,6 +33,7 @@ cdef class Started(EngineRequest):
     def wait(self, timeout=None):
         """Waits until it is complete, well or not."""
         cdef fs_request *one = &self.request
+        self.again()
         self.engine.c_wait_all(&one, 1)
         self.settle()
         self.collect()
@@ -231,7 +233,9 @@ cdef class Repeated:
             current.look(status)
 
     def finish(self, status):
-        current = self.become(None)
+        current = self.current()
+        if current is None or not current.awaits_others():  # else it stays
+            current = self.become(None)
         if current is None:
             fill_empty(status)
         else:

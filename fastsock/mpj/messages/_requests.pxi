@@ -5,6 +5,13 @@ cdef enum:
     NOT_HERE = -1, NONE_ACTIVE = -2, NONE_DONE = -3
 
 
+cdef inline Started going_on(Started started):
+    """The same. A receive that ended since somebody failed goes on where that is acknowledged."""
+    if started is not None and started.awaits_others():
+        started.c_again()
+    return started
+
+
 cdef Started started_of(object handle, bint *is_here):
     """The message that a request waits for now; None where it waits for nothing."""
     kind = type(handle)
@@ -15,13 +22,13 @@ cdef Started started_of(object handle, bint *is_here):
     if record is COMPLETE:
         return None
     if isinstance(record, Started):
-        return <Started>record
+        return going_on(<Started>record)
     if isinstance(record, Repeated):
-        return (<Repeated>record).current()
+        return going_on((<Repeated>record).current())
     if type(record) is Persistent:
         current = record.current
         if current is None or isinstance(current, Started):
-            return <Started>current
+            return going_on(<Started>current)
     is_here[0] = False
     return None
 

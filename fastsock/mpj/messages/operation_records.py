@@ -7,7 +7,15 @@ from contextlib import suppress
 
 from fastsock.core.binding._requests import MessageError
 
-from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL, SUCCESS
+from ..constants import (
+    ANY_SOURCE,
+    ANY_TAG,
+    ERR_PROC_FAILED,
+    ERR_PROC_FAILED_PENDING,
+    ERR_REQUEST,
+    PROC_NULL,
+    SUCCESS,
+)
 from ..exceptions import Exception as MPIException
 from ..failures import error_class
 from ..handle import Record
@@ -83,7 +91,13 @@ class Operation(Record):
         except BaseException:
             self.cancel()
             raise
-        self.finish(status)
+        try:
+            self.finish(status)
+        except MPIException as error:
+            if error.Get_error_class() != ERR_PROC_FAILED_PENDING:
+                raise
+            self.cancel()  # nobody could wait for it once more
+            raise MPIException(ERR_PROC_FAILED, error.detail) from error.__cause__
 
     def cancel(self) -> None:
         """Asks that it does not happen."""
@@ -176,6 +190,7 @@ class Transfer(Operation):
         return True
 
     def ready(self) -> bool:
+        self.request.again()
         return bool(self.request.done)
 
     @property
@@ -191,6 +206,7 @@ class Transfer(Operation):
 
     def wait(self) -> None:
         try:
+            self.request.again()
             self.request.wait()
         except MessageError:
             if not self.request.done:
@@ -375,8 +391,13 @@ class Persistent(Operation):
         current, self.current = self.current, None
         if current is None:
             fill_empty(status)
-        else:
+            return
+        try:
             current.finish(status)
+        except MPIException as error:
+            if error.Get_error_class() == ERR_PROC_FAILED_PENDING:
+                self.current = current
+            raise
 
     def cancel(self) -> None:
         if self.current is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
+from ..constants import ERR_IN_STATUS, ERR_PROC_FAILED_PENDING, ERR_REQUEST, SUCCESS, UNDEFINED
 from ..exceptions import Exception as MPIException
 from ..handle import Handle, public
 from ._point_to_point import NativeRequest, Repeated, Started, start_all
@@ -28,9 +28,16 @@ class GeneralRequest(Handle):
         operation = self.ob
         try:
             operation.finish(status)
-        finally:
+        except MPIException as error:
+            if error.Get_error_class() != ERR_PROC_FAILED_PENDING and not operation.persistent:
+                self._forget()
+            raise
+        except BaseException:
             if not operation.persistent:
                 self._forget()
+            raise
+        if not operation.persistent:
+            self._forget()
         return operation.result()
 
     # One request

@@ -48,7 +48,7 @@ def run(options: Options) -> int:
         size=size,
         job=job,
         secret=secret.encode(),
-        grace=options.grace,
+        grace=None if options.keep_going else options.grace,
         timeout=options.timeout,
         tag=options.tag,
     )
@@ -151,7 +151,8 @@ def _run_threads(options: Options) -> NoReturn:
     _cover(os.environ, options.as_mpi4py)
     if options.as_mpi4py:
         sys.path.insert(1, environment.AS_MPI4PY)
-    threaded.run(options.size, options.program, timeout=options.timeout, grace=options.grace, tag=options.tag)
+    grace = None if options.keep_going else options.grace
+    threaded.run(options.size, options.program, timeout=options.timeout, grace=grace, tag=options.tag)
 
 
 def _is_python(first: str) -> bool:

@@ -83,6 +83,12 @@ class LocalRanks:
             with contextlib.suppress(OSError):
                 os.killpg(group, number)
 
+    def kill(self, rank: int) -> None:
+        """End that rank now, where it runs here."""
+        if rank in self.pids:
+            with contextlib.suppress(OSError):
+                os.kill(self.pids[rank], signal.SIGKILL)
+
     def reap(self) -> None:
         """After SIGCHLD."""
         for rank, pid in list(self.pids.items()):

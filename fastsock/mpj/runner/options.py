@@ -27,5 +27,6 @@ class Options(Part):
         self.timeout: float | None = None
         self.grace = 2.0
         self.tag = False
+        self.keep_going = False  # without ranks that fail
         self.as_mpi4py = False
         self.name = "python -m fastsock.mpj.run"  # by which errors speak of this program

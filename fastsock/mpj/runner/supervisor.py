@@ -30,11 +30,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, *_FORW
 class Supervisor:
     """One job. `run()` gives the exit status, negative for a signal by which the runner should end itself."""
 
-    def __init__(self, *, size: int, job: str, secret: bytes, grace: float, timeout: float | None, tag: bool) -> None:
-        """`grace`: seconds between a rank's failure and SIGTERM for the others. All hear of the failure at once."""
+    def __init__(
+        self, *, size: int, job: str, secret: bytes, grace: float | None, timeout: float | None, tag: bool
+    ) -> None:
+        """`grace`: seconds between a rank's failure and SIGTERM for the others; None: these go on. All hear of the
+        failure at once."""
         self.size = size
         self.loop = Loop()
-        self.server = Server(self.loop, size=size, job=job, secret=secret)
+        self.server = Server(self.loop, size=size, job=job, secret=secret, keep_going=grace is None)
         self.server.on_lost = self._lost
         self.server.on_crash = self._crashed
         self.server.on_abort = self._aborted
@@ -127,6 +130,8 @@ class Supervisor:
         if rank in self._running:
             how = "closed its connection to the runner, or was cut off, without finishing"
             self._failed(rank, f"{self.server.name_of(rank)} {how}")
+            if self._grace is None:  # for the others it is dead
+                self.local.kill(rank)
 
     def _crashed(self, rank: int, reason: str) -> None:
         self._failed(rank, reason)
@@ -139,11 +144,15 @@ class Supervisor:
         self._end_now()
 
     def _failed(self, rank: int, reason: str) -> None:
+        news = rank not in self.server.failed
         self.server.fail(rank, reason)
-        if self._first is not None or self._status is not None:
+        others = len(self._running - self.server.failed.keys())
+        if self._grace is None and news and self._status is None:
+            self._first = rank if self._first is None else self._first
+            self._say(f"{reason}{f'; {others} of {self.size} ranks go on' if others else ''}")
+        if self._grace is None or self._first is not None or self._status is not None:
             return
         self._first = rank
-        others = len(self._running - {rank})
         self._say(f"{reason}{'; ending the others' if others else ''}")
         if self._ending is None:
             self._ending = self.loop.after(self._grace, self._end_now)

@@ -170,8 +170,11 @@ class Program:
         return main
 
 
-def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag: bool) -> NoReturn:
-    """Run the program in `size` threads, then end this process as the first rank that failed, else with 0."""
+def run(size: int, words: list[str], *, timeout: float | None, grace: float | None, tag: bool) -> NoReturn:
+    """Run the program in `size` threads, then end this process as the first rank that failed, else with 0.
+
+    `grace`: how long the others may go on then; None: to their end.
+    """
     program = Program(words)
     mains = [program.new_main() for _ in range(size)]
     sys.modules["__main__"] = _Mains(mains)
@@ -190,9 +193,11 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
             if status:
                 statuses.append(status)
                 how = f"exited with status {status}" if isinstance(error, SystemExit) else job_error(error)
-                others = "; ending the others" if size > 1 and len(statuses) == 1 else ""
-                if others or size == 1:
+                others = "; ending the others" if size > 1 and len(statuses) == 1 and grace is not None else ""
+                if others or size == 1 or grace is None:
                     print_line(f"rank {job.rank} (a thread of pid {os.getpid()}) {how}{others}")
+                if grace is None:
+                    raise
                 by_thread.job = job
                 try:
                     threading.Timer(grace, leave, (statuses[0],)).start()

@@ -37,6 +37,7 @@ class Job:
         self._finished = False
         self._process = originals.getpid()
         self._exit_functions: list[Callable[[], None]] = []
+        self._hearers: list[Callable[[bytes], None]] = []
         self.error: BaseException | None = None
         """What ended the rank, where the interpreter does not tell of it."""
 
@@ -108,6 +109,18 @@ class Job:
 
         From another thread, or from within this call.
         """
+
+    def broadcast(self, value: bytes) -> None:
+        """Let all ranks that live hear a value, this one too: all of them or none, and each in the same order."""
+        self._heard_all(value)
+
+    def on_broadcast(self, callback: Callable[[bytes], None]) -> None:
+        """Call back with each value that is broadcast from now on. From another thread, or from within a broadcast."""
+        self._hearers.append(callback)
+
+    def _heard_all(self, value: bytes) -> None:
+        for callback in list(self._hearers):
+            callback(value)
 
     def failure_text(self, rank: int, patience: float = 0.3) -> str | None:
         """How that rank died, in words, or None; waits a moment where that is still to be told."""

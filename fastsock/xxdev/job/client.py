@@ -60,6 +60,7 @@ class WiredJob(Job):
         self._fences_sent = self._fences_passed = 0
         self._acknowledged = False
         self._gone: str | None = None  # why the control connection is over
+        self._keeps_going = False  # without ranks that failed
         self._callbacks: list[Callable[[int, str], None]] = []
         self._on_finish: list[Callable[[], None]] = []
         self._reader = frames.Reader()
@@ -131,7 +132,7 @@ class WiredJob(Job):
         with self._state:
             while self._table is None:
                 self._check_alive("the other ranks to join")
-                for reason in self.failed.values():
+                for reason in () if self._keeps_going else self.failed.values():
                     raise JobError(f"not all ranks have joined: {reason}")
                 if deadline is not None and originals.monotonic() > deadline:
                     raise JobError(
@@ -181,6 +182,9 @@ class WiredJob(Job):
             known = list(self.failed.items())
         for rank, reason in known:
             callback(rank, reason)
+
+    def broadcast(self, value: bytes) -> None:
+        self._send(frames.BROADCAST, value)
 
     def failure_text(self, rank: int, patience: float = 0.3) -> str | None:
         with self._state:
@@ -266,11 +270,16 @@ class WiredJob(Job):
         if kind == frames.FAILED:
             self._fail(frames.number(strings[0]), frames.text(strings[1]))
             return
+        if kind == frames.BROADCAST:
+            self._heard_all(strings[0])
+            return
         if kind == frames.ABORTED:
             self._aborted(frames.number(strings[0]), frames.number(strings[1]), frames.text(strings[2]))
             return
         with self._state:
-            if kind == frames.VALUE:
+            if kind == frames.KEEP_GOING:
+                self._keeps_going = True
+            elif kind == frames.VALUE:
                 self._published[frames.text(strings[0])] = strings[1]
             elif kind == frames.FENCED:
                 self._fences_passed += 1

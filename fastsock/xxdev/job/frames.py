@@ -16,13 +16,15 @@ FENCE = 4  # answered by FENCED when every rank has sent it
 FINISH = 5  # its end is no failure from now on; answered by FINISHED
 ABORT = 6  # status, reason: everything ends
 CRASH = 7  # reason: this rank is about to end by an error
-# server to rank
+BROADCAST = 8  # a value; answered by BROADCAST to all ranks
+# server to rank; BROADCAST too
 TABLE = 16  # once all have joined: outward address of the server's host, then what each rank's JOIN said
 VALUE = 17  # key, value
 FENCED = 18
 FINISHED = 19
 FAILED = 20  # rank, reason
 ABORTED = 21  # rank, status, reason
+KEEP_GOING = 22  # before all others: the job goes on without ranks that fail
 
 LARGEST = 64 << 20
 _HEAD = struct.Struct("!IBI")  # length of what follows the head, kind, number of strings

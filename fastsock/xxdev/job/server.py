@@ -31,8 +31,10 @@ class Server:
     on_crash(rank, reason): it tells that an error ends it, on_abort(rank, status, reason).
     """
 
-    def __init__(self, loop: Loop, *, size: int, job: str, secret: bytes) -> None:
+    def __init__(self, loop: Loop, *, size: int, job: str, secret: bytes, keep_going: bool = False) -> None:
+        """`keep_going`: the ranks go on without those that fail, also without some that never join."""
         self.size, self.job, self.secret = size, job, secret
+        self.keep_going = keep_going
         self.addresses: list[str] = []
         self.described: dict[int, tuple[bytes, bytes, bytes]] = {}  # per rank: identity of its host, host name, pid
         self.finished: set[int] = set()
@@ -50,6 +52,7 @@ class Server:
         self._waiting: dict[bytes, set[_Connection]] = {}
         self._fences: dict[int, int] = {}  # per rank, how many it has reached
         self._passed = 0
+        self._told = False  # the table
         self._outward = b""
 
     def listen(self, listener: addresses.Raw, address: str) -> None:
@@ -68,6 +71,8 @@ class Server:
         if connection is not None:
             connection.close()
         self._pass_fence()
+        if self.keep_going:
+            self._send_table()
 
     def abort(self, rank: int, status: int, reason: str) -> None:
         """Tell all ranks that the job ends now."""
@@ -120,6 +125,8 @@ class Server:
         self._strangers.discard(connection)
         self._ranks[rank] = connection
         self._outward = self._outward or connection.local_ip()
+        if self.keep_going:
+            connection.send(frames.pack(frames.KEEP_GOING))
         for each, reason in self.failed.items():
             connection.send(frames.pack(frames.FAILED, b"%d" % each, reason.encode()))
         return ""
@@ -143,7 +150,7 @@ class Server:
 
     def received(self, connection: _Connection, rank: int, kind: int, strings: list[bytes]) -> None:
         """A frame of a rank. Raises FrameError."""
-        count = {frames.JOIN: 3, frames.PUT: 2, frames.GET: 1, frames.ABORT: 2, frames.CRASH: 1}.get(kind, 0)
+        count = {frames.JOIN: 3, frames.PUT: 2, frames.GET: 1, frames.ABORT: 2, frames.CRASH: 1, frames.BROADCAST: 1}.get(kind, 0)
         if len(strings) != count:
             raise frames.FrameError(f"frame {kind} with {len(strings)} strings")
         if kind == frames.JOIN:
@@ -166,6 +173,8 @@ class Server:
             self.on_abort(rank, status, reason)
         elif kind == frames.CRASH:
             self.on_crash(rank, f"{self.name_of(rank)} {frames.text(strings[0])}")
+        elif kind == frames.BROADCAST:  # one order for all, and all of them or none: whoever asks may die now
+            self._send_all(frames.pack(frames.BROADCAST, strings[0]))
         else:
             raise frames.FrameError(f"a frame of the unknown kind {kind}")
 
@@ -174,9 +183,17 @@ class Server:
     def _join(self, rank: int, described: tuple[bytes, bytes, bytes]) -> None:
         self.described[rank] = described
         self.on_join(rank)
-        if len(self.described) == self.size:
-            each = [part for other in range(self.size) for part in self.described[other]]
-            self._send_all(frames.pack(frames.TABLE, self._outward, *each))
+        self._send_table()
+
+    def _send_table(self) -> None:
+        """Once nobody is waited for any more. Those that never come are on a host of their own."""
+        absent = self.failed if self.keep_going else {}
+        ranks = range(self.size)
+        if self._told or any(rank not in self.described and rank not in absent for rank in ranks):
+            return
+        self._told = True
+        each = [part for rank in ranks for part in self.described.get(rank, (b"rank %d" % rank, b"?", b"0"))]
+        self._send_all(frames.pack(frames.TABLE, self._outward, *each))
 
     def _put(self, key: bytes, value: bytes) -> None:
         self._values[key] = value

@@ -22,6 +22,7 @@ class Ranks:
 
     def __init__(self, size: int) -> None:
         self.state = threading.Condition()
+        self._broadcasting = threading.RLock()
         self.published: dict[str, bytes] = {}
         self.finished: set[int] = set()
         self.failed: dict[int, str] = {}
@@ -44,6 +45,12 @@ class Ranks:
         for job in self.jobs:
             if job.rank != rank:
                 job.fail(rank, reason)
+
+    def broadcast(self, value: bytes) -> None:
+        """Let all ranks hear it, one value after the other."""
+        with self._broadcasting:
+            for job in self.jobs:
+                job._heard_all(value)
 
     def reach_fence(self, rank: int) -> int:
         """The number of the fence that this rank has reached. Called with the state."""
@@ -131,6 +138,9 @@ class ThreadJob(Job):
             callbacks = list(self._callbacks)
         for callback in callbacks:
             callback(rank, reason)
+
+    def broadcast(self, value: bytes) -> None:
+        self.ranks.broadcast(value)
 
     def crashed(self) -> str | None:
         if self.error is None or (isinstance(self.error, SystemExit) and not self.error.code):
