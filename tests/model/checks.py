@@ -40,6 +40,9 @@ def mistake(model: str, name: str, expected: str, defines: str, run: str = "shor
 
 
 MODELS = (
+    holds("agreement", "three members, one dies", "", "quick"),
+    holds("agreement", "three members, two die", "DEATHS=2"),
+    holds("agreement", "four members, one dies", "N=4", "full"),
     holds("choice", "three members, the first one's cell", "", "quick"),
     holds("choice", "three members, all cells", "ALL"),
     holds("choice", "the first member dies", "DEATH=0"),
@@ -175,6 +178,11 @@ MODELS = (
 )
 
 MISTAKES = (
+    mistake("agreement", "who has decided tells nobody", "standstill", "MUT_UNTOLD", "quick"),
+    mistake("agreement", "it decides in a round in which a member failed", "assertion", "DEATHS=2 MUT_EARLY"),
+    mistake("agreement", "a decision of a member that has failed is heard", "assertion", "DEATHS=2 MUT_HEARSTHEDEAD"),
+    mistake("agreement", "it decides when the flags are the same", "assertion", "MUT_FLAGONLY"),
+    mistake("agreement", "who hears a decision tells nobody", "standstill", "N=4 DEATHS=2 MUT_NOTPASSEDON", "full"),
     mistake("window_lock", "who shares does not look for an owner again", "assertion", "TURNS=1 MUT_NOLOOK", "quick"),
     mistake("window_lock", "the owner does not wait for those who share", "assertion", "TURNS=1 MUT_NODRAIN"),
     mistake(

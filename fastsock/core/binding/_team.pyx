@@ -10,7 +10,8 @@ from posix.unistd cimport close as close_descriptor, usleep
 
 from ._core cimport LONG_COPY, checked
 from .engine cimport (
-    FS_CLOSED, FS_PEER_FAILED, FS_CONTEXT_REVOKED, fs_engine_has_finished, fs_engine_is_revoked, fs_engine_progress,
+    FS_ANY, FS_CLOSED, FS_CONTEXT_REVOKED, FS_PEER_FAILED, fs_engine_failed_member, fs_engine_has_finished,
+    fs_engine_is_revoked, fs_engine_progress,
 )
 from .system cimport fs_generation, fs_ticks, fs_ticks_per_us
 from .team cimport (
@@ -141,6 +142,8 @@ cdef int look_for_signals(void *context) noexcept nogil:
     cdef int result
     if waiter.heeds and fs_engine_is_revoked(waiter.engine, waiter.context):
         return -ECANCELED
+    if waiter.threads and fs_engine_failed_member(waiter.engine, waiter.context) != FS_ANY:
+        return -EOWNERDEAD
     if now - waiter.looked_at < <uint64_t>(SIGNALS_EVERY_US * fs_ticks_per_us()):
         return 0
     PyEval_RestoreThread(waiter.outside)
@@ -209,6 +212,7 @@ cdef class Team:
     def heed(self, uint32_t context):
         """The context of the communicator: where that is revoked, every wait ends."""
         self.waiter.context, self.waiter.heeds = context, self.engine is not None
+        self.waiter.threads = self.waiter.heeds and self.threads
 
     @cython.critical_section
     def close(self):
@@ -257,6 +261,8 @@ cdef class Team:
         cdef int culprit = fs_team_culprit(self.team)
         if result == -ECANCELED:
             return MessageError(FS_CONTEXT_REVOKED, -1, "a member has called Revoke")
+        if culprit < 0 and result == -EOWNERDEAD:
+            culprit = self.ranks.index(fs_engine_failed_member(self.engine.engine, self.waiter.context))
         if culprit < 0:
             return OSError(-result, f"collective over shared memory: {_os.strerror(-result)}")
         rank = self.ranks[culprit]

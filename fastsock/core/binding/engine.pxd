@@ -102,6 +102,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_revoke(fs_engine *engine, uint32_t context)
     int fs_engine_is_revoked(fs_engine *engine, uint32_t context)
     uint32_t fs_engine_failure(fs_engine *engine, int peer)
+    int fs_engine_failed_member(fs_engine *engine, uint32_t context)
     int fs_engine_acknowledge(fs_engine *engine, uint32_t context, uint32_t failure)
     void fs_engine_has_collectives(fs_engine *engine)
     void fs_engine_forget_fate(fs_engine *engine, uint32_t context)

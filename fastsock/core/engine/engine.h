@@ -140,6 +140,8 @@ int fs_engine_revoke(struct fs_engine *engine, uint32_t context);
 int fs_engine_is_revoked(struct fs_engine *engine, uint32_t context);
 /* When that peer failed: 1 for the first one that this engine heard of, and so on; 0: it has not. */
 uint32_t fs_engine_failure(struct fs_engine *engine, int peer);
+/* A member of that context which failed, or FS_ANY. */
+int fs_engine_failed_member(struct fs_engine *engine, uint32_t context);
 /* Receives from anybody in that context go on without those who failed up to then.  0, -ENOMEM. */
 int fs_engine_acknowledge(struct fs_engine *engine, uint32_t context, uint32_t failure);
 /* From now on contexts of odd numbers below FS_APART are of collective operations: when one of their members has failed, nobody

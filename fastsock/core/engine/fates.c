@@ -66,6 +66,14 @@ uint32_t fs_engine_failure(struct fs_engine *engine, int peer)
     return failure;
 }
 
+int fs_engine_failed_member(struct fs_engine *engine, uint32_t context)
+{
+    fs_engine_lock(engine);
+    int failed = fs_failed_member(engine, context, 1);
+    fs_engine_unlock(engine);
+    return failed;
+}
+
 int fs_engine_acknowledge(struct fs_engine *engine, uint32_t context, uint32_t failure)
 {
     fs_engine_lock(engine);

@@ -40,6 +40,7 @@ void fs_team_fail(struct fs_team *team, int error)
     uint64_t none = 0;
     int culprit = error == -ECANCELED ? NOBODY : team->culprit >= 0 ? team->culprit : team->index;
     if (team->failure == 0) team->failure = error;
+    if (error == -EOWNERDEAD && team->culprit < 0) return; /* by the hook, as the others are told by theirs */
     uint64_t word = failure_word(team->number, culprit, error == -EOWNERDEAD);
     atomic_compare_exchange_strong(&team->header->failure, &none, word);
     fs_team_wake(team);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastsock.core.binding._requests import MessageError
 from fastsock.system.forkable import new_lock, new_recursive_lock
 
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_REVOKED, ERR_ROOT, ERR_TAG, PROC_NULL
@@ -222,6 +223,8 @@ class Communicator(CommunicatorState):
                 self.unrevoked()
                 try:
                     self._form_team(members)
+                except MessageError as error:
+                    raise self.failed(error) from error
                 finally:
                     self.teamed = True
                     self.world.revocations.heed(self.context, self)
