@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from fastsock.core.binding._requests import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, REVOKED, TRUNCATED, MessageError
 
-from .constants import ERR_INTERN, ERR_NO_MEM, ERR_OTHER, ERR_PROC_FAILED, ERR_PROC_FAILED_PENDING, ERR_REVOKED, ERR_TRUNCATE
+from .constants import (
+    ERR_INTERN,
+    ERR_NO_MEM,
+    ERR_OTHER,
+    ERR_PROC_FAILED,
+    ERR_PROC_FAILED_PENDING,
+    ERR_REVOKED,
+    ERR_TRUNCATE,
+)
 from .exceptions import Exception as MPIException
 
 TYPE_CHECKING = False

@@ -23,9 +23,9 @@ enum fs_failure {
     FS_CANCELLED,
     FS_CLOSED,
     FS_NO_MEMORY,
-    FS_PEER_LEFT, /* of a receive that no message matched: its sender has finished */
+    FS_PEER_LEFT,     /* of a receive that no message matched: its sender has finished */
     FS_SENDER_FAILED, /* of a receive from anybody that no message matched: somebody failed; fs_engine_receive() again */
-    FS_CONTEXT_REVOKED,       /* the context was revoked */
+    FS_CONTEXT_REVOKED, /* the context was revoked */
 };
 
 /* What a call asks of its caller; FS_PENDING may come with FS_PEER_MISSING. */

@@ -145,7 +145,7 @@ struct fs_engine {
     _Atomic uint32_t contenders;
     _Atomic int holders;
     _Atomic int closed;
-    _Atomic int revoked; /* so many contexts are */
+    _Atomic int revoked;                    /* so many contexts are */
     uint32_t generation;                    /* a forked child has a copy that it must not use */
     void (*free)(struct fs_engine *engine); /* life.c's: for the last who lets go */
     struct fs_engine *next, *previous;      /* of this process */
@@ -242,7 +242,7 @@ void fs_engine_register(struct fs_engine *engine);
 
 /* completion.c: with the lock held */
 void fs_doom_later(struct fs_engine *engine); /* a member of some context has failed, and somebody waits */
-void fs_wake(struct fs_engine *engine); /* whoever sleeps looks again */
+void fs_wake(struct fs_engine *engine);       /* whoever sleeps looks again */
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
 void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
 void fs_collective_is_ready(struct fs_engine *engine, struct fs_collective *collective);

@@ -68,7 +68,7 @@ class Communicator(CommunicatorState):
         return _NotThere()
 
     def failures(self) -> list[tuple[int, int]]:
-        """The members of both groups that have failed, in the order in which this process heard of it, and its place."""
+        """The members of both groups that have failed, in the order in which the engine heard of it, and the place."""
         found: list[tuple[int, int]] = self.engine.failures({*self.ranks, *self.peers})
         return found
 

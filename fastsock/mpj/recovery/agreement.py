@@ -1,21 +1,23 @@
 """How the members that live agree, although members die in the middle of it: flooding that ends early.
 
-In each round a member tells all others what it knows, and hears from each, or that it has failed. What it knows is a state
-that only moves one way: flags by AND, who has failed by OR, and so on. Where all that came is the same as what it has told,
-nobody who lives can come to know anything else. So that is the decision; else it goes on with all that it has heard.
+In each round a member tells all others what it knows, and hears from each, or that it has failed. What it knows is a
+state that only moves one way: flags by AND, who has failed by OR, and so on. Where all that came is the same as what
+it has told, nobody who lives can come to know anything else. So that is the decision; else it goes on with all that
+it has heard.
 
-Who has decided tells so in the place of the next round's state, to all that have not, and is done. Those may hear it, or that
-this member failed, and not the one here and the other there: a member that took part in the decision knows of nobody that has
-failed in between. tests/model/agreement.pml has it, with the mistakes that it would not survive.
+Who has decided tells so in the place of the next round's state, to all that have not, and is done. Those may hear it,
+or that this member failed, and not the one here and the other there: a member that took part in the decision knows of
+nobody that has failed in between. tests/model/agreement.pml has it, with the mistakes that it would not survive.
 
-So two rounds are enough where nobody fails, and one where all begin with the same. Each member that dies costs two at most.
+So two rounds are enough where nobody fails, and one where all begin with the same. Each member that dies costs two at
+most.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from fastsock.core.binding._requests import PEER_FAILED, PROTOCOL
 
@@ -88,7 +90,7 @@ class State:
         return kind, cls(flags, int.from_bytes(acknowledged, "little"), int.from_bytes(failed, "little"), numbers)
 
 
-def steps(rounds: Rounds, state: State) -> Iterator[Sequence[Any]]:
+def steps(rounds: Rounds, state: State) -> Generator[Sequence[Any], None, State]:
     """The text of one member. Yields requests that must be complete, well or not; returns the decision, a State.
 
     Raises MPI.Exception (ERR_PROC_FAILED) where the others have given this member up.

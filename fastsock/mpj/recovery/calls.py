@@ -24,8 +24,9 @@ _FLAG = 4  # bytes
 class Recovery(Handle):
     """Going on without members that have failed (MPI 5 draft, fault tolerance; as in mpi4py 4.1).
 
-    A job must have been started with `--keep-going`. Where a call raises MPI.Exception of the class ERR_PROC_FAILED, other
-    members may not know of the failure, and wait. `Revoke` ends that; then `Shrink` gives a communicator of those that live.
+    A job must have been started with `--keep-going`. Where a call raises MPI.Exception of the class ERR_PROC_FAILED,
+    other members may not know of the failure, and wait. `Revoke` ends that; then `Shrink` gives a communicator of
+    those that live.
     """
 
     __slots__ = ()
@@ -103,8 +104,8 @@ class Recovery(Handle):
     def Shrink(self) -> Any:
         """Return a communicator of the members that live, in the same order. All of these call it.
 
-        A member that dies meanwhile may still be one of the new communicator: its calls raise then, and it can be shrunk
-        in its turn. Raises MPI.Exception (ERR_PROC_FAILED) where nobody is left in the other group.
+        A member that dies meanwhile may still be one of the new communicator: then its calls raise, and it is shrunk in
+        its turn. Raises MPI.Exception (ERR_PROC_FAILED) where nobody is left in the other group.
         """
         shrunk = Shrunk(self.ob)
         shrunk.take(_agreed(self.ob, consensus.agree, self.ob, shrunk.members, shrunk.state))

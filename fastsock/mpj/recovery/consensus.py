@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import count
 
 from ..tags import APART
@@ -73,9 +73,7 @@ def agree(communicator: Any, members: Members, state: agreement.State) -> agreem
         return decision
 
 
-def start(
-    communicator: Any, members: Members, state: agreement.State, then: Callable[[agreement.State], None]
-) -> Any:
+def start(communicator: Any, members: Members, state: agreement.State, then: Callable[[agreement.State], None]) -> Any:
     """Starts to agree; a request that completes when that is done, after `then` was called."""
     user_request = communicator.engine.user_request()
     _Stepwise(user_request, agreement.steps(_Rounds(communicator, members), state), then).advance()
@@ -85,7 +83,12 @@ def start(
 class _Stepwise:
     """Goes on in the callback of the request that is waited for."""
 
-    def __init__(self, user_request: Any, steps: Iterator[Any], then: Callable[[agreement.State], None]) -> None:
+    def __init__(
+        self,
+        user_request: Any,
+        steps: Generator[Any, None, agreement.State],
+        then: Callable[[agreement.State], None],
+    ) -> None:
         self._user_request = user_request
         self._steps = steps
         self._then = then

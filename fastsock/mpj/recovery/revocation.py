@@ -1,7 +1,7 @@
 """A communicator is revoked: how all ranks hear of it, and what becomes of what is under way.
 
-One rank asks the job's server, and the server tells all ranks: all of them hear it, or none, wherever the one that asked dies.
-A thread of each rank hears it, so a rank that computes, or waits for somebody, does too.
+One rank asks the job's server, and the server tells all ranks: all of them hear it, or none, wherever the one that
+asked dies. A thread of each rank hears it, so a rank that computes, or waits for somebody, does too.
 """
 
 from __future__ import annotations

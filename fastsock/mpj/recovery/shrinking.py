@@ -33,7 +33,8 @@ class Shrunk:
     def take(self, decision: State) -> None:
         """The members have agreed."""
         communicator, failed = self._communicator, set(self.members.named(decision.failed))
-        number = next(given for rank, given in zip(self.members.ranks, decision.numbers, strict=True) if rank not in failed)
+        given = zip(self.members.ranks, decision.numbers, strict=True)
+        number = next(number for rank, number in given if rank not in failed)
         if number != self._number:
             communicator.world.numbers.give_back(self._number)
         ranks = [rank for rank in communicator.ranks if rank not in failed]

@@ -23,6 +23,9 @@ _STRANGERS = 4096  # connections whose hello is not finished
 _PIECE = 1 << 16
 _MOST_DROPPED = 1 << 20  # bytes of who is refused and does not stop
 
+# in a frame of a rank
+_STRINGS = {frames.JOIN: 3, frames.PUT: 2, frames.GET: 1, frames.ABORT: 2, frames.CRASH: 1, frames.BROADCAST: 1}
+
 
 class Server:
     """Serves from a Loop. A runner that knows more about the ranks than their connections may replace the callbacks.
@@ -150,7 +153,7 @@ class Server:
 
     def received(self, connection: _Connection, rank: int, kind: int, strings: list[bytes]) -> None:
         """A frame of a rank. Raises FrameError."""
-        count = {frames.JOIN: 3, frames.PUT: 2, frames.GET: 1, frames.ABORT: 2, frames.CRASH: 1, frames.BROADCAST: 1}.get(kind, 0)
+        count = _STRINGS.get(kind, 0)
         if len(strings) != count:
             raise frames.FrameError(f"frame {kind} with {len(strings)} strings")
         if kind == frames.JOIN:
