@@ -16,6 +16,7 @@ import buffers
 import busy_thread
 import calls
 import dask_comm
+import files
 import idle
 import kernels
 import mpj_types
@@ -56,6 +57,7 @@ QUESTIONS: dict[str, Question] = {
     "pmm": pmm.measure,
     "mpj_types": mpj_types.measure,
     "windows": windows.measure,
+    "files": files.measure,
     "rmi": rmi.measure,
     "calls": calls.measure,
     "dask_comm": dask_comm.measure,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from fcntl import F_GETFL, fcntl
 
 from fastsock.core.binding._requests import MessageError
@@ -44,6 +44,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..datatypes._memory import buffer
     from ..datatypes.buffers import Simple
 
 _BETWEEN_HOSTS = frozenset(
@@ -68,6 +69,11 @@ _BETWEEN_HOSTS = frozenset(
 """File systems where another host may see a page later than this one: nothing is mapped there."""
 
 COLLECTIVE_BUFFERING = "collective_buffering"
+
+
+def wants_two_phases(hints: dict[str, str]) -> int:
+    """Returns whether hints ask for collective access in two phases; -1 where they do not say."""
+    return {"true": 1, "false": 0}.get(hints.get(COLLECTIVE_BUFFERING, ""), -1)
 
 
 class NoFile(Record):
@@ -105,7 +111,7 @@ class OpenFile(Record):
         self.how = 0 if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_WRONLY else READS
         if self.how and not self.between_hosts:
             self.how |= MAPS
-        self.two_phases = self.between_hosts and communicator.size > 1
+        self.two_phases = False
         self.split: tuple[str, Access] | None = None
         self._position = 0
         self._moving = new_lock()
@@ -215,13 +221,15 @@ class OpenFile(Record):
             self.exchange(0)
             self.by_one(lambda: os.fsync(self.descriptor))
 
-    def set_info(self, hints: dict[str, str]) -> None:
-        """Takes hints over."""
+    def take_hints(self, hints: dict[str, str]) -> None:
+        """Takes over what all members agree on."""
         self.info |= hints
-        wanted = self.info.get(COLLECTIVE_BUFFERING)
-        chosen = self.between_hosts if wanted not in ("true", "false") else wanted == "true"
-        self.agree(f"values of {COLLECTIVE_BUFFERING}", chosen)
-        self.two_phases = chosen and self.communicator.size > 1
+        wanted = wants_two_phases(self.info)
+        self.two_phases = self.communicator.size > 1 and (self.between_hosts if wanted < 0 else bool(wanted))
+
+    def set_info(self, hints: dict[str, str]) -> None:
+        self.agree(f"values of {COLLECTIVE_BUFFERING}", wants_two_phases(self.info | hints))
+        self.take_hints(hints)
 
     def see(self, disp: int, etype: Any, filetype: Any, datarep: str | None, hints: dict[str, str]) -> None:
         """Sets the view."""
@@ -363,16 +371,16 @@ class OpenFile(Record):
     def _move(
         self, view: View, writing: bool, begin: int, count: int, simple: Simple, together: bool, returns: bool
     ) -> int:
+        carry = self._carry if not self.atomic else self._carry_apart
         if writing:
             data = view.outgoing(simple)
-            self._carry(view, True, begin * view.unit, data.address, data.nbytes, together)
+            carry(view, True, begin * view.unit, data, together)
             return int(simple.count * simple.datatype.ob.size)
         data, land = view.landing(simple)
-        got = self._carry(view, False, begin * view.unit, data.address, data.nbytes, together)
+        got = carry(view, False, begin * view.unit, data, together)
         if returns and got < data.nbytes:
             self._come_back(begin + count, begin + got // view.unit)
-        found: int = land(got)
-        return found
+        return got if land is None else int(land(got))
 
     def _come_back(self, reached: int, ended: int) -> None:
         """A read ended with the file: so does the pointer, unless somebody moved it since."""
@@ -380,28 +388,24 @@ class OpenFile(Record):
             if self._position == reached:
                 self._position = ended
 
-    def _carry(self, view: View, writing: bool, start: int, address: int, nbytes: int, together: bool) -> int:
+    def _carry(self, view: View, writing: bool, start: int, data: buffer, together: bool) -> int:
         if together and self.two_phases:
             if self.views is None:
                 self.views = two_phases.views(self)
-            with self._apart(view, start, 0, writing):
-                return two_phases.carry(self, view, writing, start, address, nbytes)
-        with self._apart(view, start, nbytes, writing):
-            carry = view.places.write if writing else view.places.read
-            return carry(self.descriptor, start, address, nbytes, self.how)
+            return two_phases.carry(self, view, writing, start, data.address, data.nbytes)
+        carry = view.places.write if writing else view.places.read
+        return carry(self.descriptor, start, data.address, data.nbytes, self.how)
 
-    @contextmanager
-    def _apart(self, view: View, start: int, nbytes: int, writing: bool) -> Iterator[None]:
-        """In atomic mode: while nobody else is where this access is."""
-        if not self.atomic or nbytes == 0:
-            yield
-            return
+    def _carry_apart(self, view: View, writing: bool, start: int, data: buffer, together: bool) -> int:
+        """In atomic mode: while nobody else is in that place. Each by itself, or some would wait for each other."""
+        if data.nbytes == 0:
+            return 0
         first = view.places.place(start)
-        length = view.places.place(start + nbytes - 1) + 1 - first
+        length = view.places.place(start + data.nbytes - 1) + 1 - first
         with self._one_by_one:
             lock(self.descriptor, first, length, ALONE if writing else SHARED)
             try:
-                yield
+                return self._carry(view, writing, start, data, False)
             finally:
                 lock(self.descriptor, first, length, UNLOCK)
 

@@ -20,8 +20,8 @@ from ..constants import (
     MODE_WRONLY,
 )
 from ..exceptions import Exception as MPIException
-from .open_file import OpenFile
-from .pointers import OwnPointer, SharedPointer
+from .open_file import COLLECTIVE_BUFFERING, OpenFile, wants_two_phases
+from .pointers import ALONE, OwnPointer, SlotPointer, WindowPointer, choose, give_back
 from .system_errors import told
 
 TYPE_CHECKING = False
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _FLAGS = {MODE_RDONLY: os.O_RDONLY, MODE_WRONLY: os.O_WRONLY, MODE_RDWR: os.O_RDWR}
 _PERMISSION = "file_perm"
-_FINE, _FAILED = 0, 1
 
 
 def open_file(communicator: Any, filename: Any, amode: int, hints: dict[str, str]) -> OpenFile:
@@ -44,58 +43,64 @@ def open_file(communicator: Any, filename: Any, amode: int, hints: dict[str, str
         raise MPIException(ERR_COMM, f"{communicator.title} is an intercommunicator: merge it first")
     if communicator.size == 1:
         _check_mode(amode)
-        descriptor = _open(name, amode, hints)
-        record = OpenFile(communicator, descriptor, name, amode, OwnPointer())
+        record = OpenFile(communicator, _open(name, amode, hints), name, amode, OwnPointer())
+        record.take_hints(hints)
     else:
         record = _open_together(communicator, name, amode, hints)
-    if hints or communicator.size > 1:
-        record.set_info(hints)
     if amode & MODE_APPEND:
         record.go_to_end()
     return record
 
 
 def _open_together(communicator: Any, name: str, amode: int, hints: dict[str, str]) -> OpenFile:
-    calls, first = communicator.object_calls, communicator.rank == 0
-    number = communicator.world.numbers.take() if first else -1
-    descriptor, error = -1, None
-    if first:  # the others find what it created
+    """In two exchanges: the first member opens the file, which it may create, and then the others do."""
+    calls, numbers = communicator.object_calls, communicator.world.numbers
+    slot, number, descriptor, error = choose(communicator), -1, -1, None
+    if communicator.rank == 0:
+        number = numbers.take()
         descriptor, error = _tried(name, amode, hints)
-    given = calls.integers(amode, number, 0 if error is None else _FAILED)
-    if any(mode != amode for mode in given[::3]):
-        _close(descriptor)
-        if first:
-            communicator.world.numbers.give_back(number)
-        raise MPIException(ERR_NOT_SAME, f"file {name!r}: the ranks of {communicator.title} gave different modes")
-    if not first and given[2] == _FINE:
+    given = calls.integers(amode, number, error is not None, slot)
+    number, failed, slot = given[1:4]
+    same = all(mode == amode for mode in given[::4])
+    if communicator.rank and same and not failed:
         descriptor, error = _tried(name, amode & ~MODE_EXCL, hints)
-    number = given[1]
-    failed = 0 if error is None else int(error)
     inode = os.fstat(descriptor).st_ino if descriptor >= 0 else 0
-    given = calls.integers(failed, inode)
-    errors, inodes = given[::2], given[1::2]
-    if any(errors):
-        _close(descriptor)
-        if first:
-            communicator.world.numbers.give_back(number)
-        _check_mode(amode)
-        raise error or _of_another(errors, communicator, name)
-    if len(set(communicator.hosts)) == 1 and any(each != inodes[0] for each in inodes):
-        _close(descriptor)
-        raise MPIException(ERR_NOT_SAME, f"{name!r} is not the same file on all ranks of {communicator.title}")
-    pointer = SharedPointer(communicator)
+    given = calls.integers(0 if error is None else int(error), inode, wants_two_phases(hints))
+    wrong = _wrong(communicator, name, amode, same, error, given)
+    if wrong is not None:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if communicator.rank == 0:
+            numbers.give_back(number)
+            give_back(communicator, slot)
+        raise wrong
+    pointer = WindowPointer(communicator) if slot == ALONE else SlotPointer(communicator, slot)
     own = Communicator(communicator.world, number, communicator.ranks, like=communicator)
-    return OpenFile(own, descriptor, name, amode, pointer)
+    record = OpenFile(own, descriptor, name, amode, pointer)
+    record.take_hints(hints)
+    return record
+
+
+def _wrong(
+    communicator: Any, name: str, amode: int, same: bool, error: MPIException | None, given: list[int]
+) -> MPIException | None:
+    """Returns why nobody has the file open; None where all have."""
+    errors, inodes, choices = given[::3], given[1::3], given[2::3]
+    if not same:
+        return MPIException(ERR_NOT_SAME, f"file {name!r}: the ranks of {communicator.title} gave different modes")
+    if any(errors):
+        _check_mode(amode)
+        return error or _of_another(errors, communicator, name)
+    if len(set(communicator.hosts)) == 1 and len(set(inodes)) > 1:
+        return MPIException(ERR_NOT_SAME, f"{name!r} is not the same file on all ranks of {communicator.title}")
+    if len(set(choices)) > 1:
+        return MPIException(ERR_NOT_SAME, f"file {name!r}: not all ranks give the hint {COLLECTIVE_BUFFERING}")
+    return None
 
 
 def _of_another(errors: list[int], communicator: Any, name: str) -> MPIException:
     rank = next(rank for rank, error in enumerate(errors) if error)
     return MPIException(errors[rank], f"file {name!r} is not open: rank {rank} of {communicator.title} cannot open it")
-
-
-def _close(descriptor: int) -> None:
-    if descriptor >= 0:
-        os.close(descriptor)
 
 
 def _check_mode(amode: int) -> None:

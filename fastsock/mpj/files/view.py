@@ -19,13 +19,24 @@ if TYPE_CHECKING:
 class View:
     """Items of `filetype` from byte `displacement` on, whose data are counted in items of `etype`. Never changes."""
 
-    __slots__ = ("datarep", "displacement", "etype", "filetype", "in_file", "places", "representation", "unit")
+    __slots__ = (
+        "converts",
+        "datarep",
+        "displacement",
+        "etype",
+        "filetype",
+        "in_file",
+        "places",
+        "representation",
+        "unit",
+    )
 
     def __init__(self, displacement: int, etype: Datatype, filetype: Datatype, datarep: str) -> None:
         """Raises MPI.Exception: ERR_TYPE, ERR_ARG, ERR_UNSUPPORTED_DATAREP."""
         if displacement < 0:
             raise MPIException(ERR_ARG, f"a view from byte {displacement} on: it begins at 0 or behind")
         self.representation: Representation = representation(datarep)
+        self.converts = self.representation.converts
         self.displacement = displacement
         # the program may free its handles
         self.etype = Datatype.for_record(etype._type())
@@ -44,7 +55,8 @@ class View:
 
     def etypes(self, simple: Simple) -> int:
         """Returns how many etypes the items of a message argument are."""
-        nbytes = self.representation.nbytes(simple.datatype._type(), simple.count)
+        type_ = simple.datatype._type()
+        nbytes = self.representation.nbytes(type_, simple.count) if self.converts else type_.size * simple.count
         found, rest = divmod(nbytes, self.unit)
         if rest:
             raise MPIException(ERR_TYPE, f"{nbytes} bytes are no whole number of etypes, which have {self.unit}")
@@ -64,15 +76,18 @@ class View:
     def outgoing(self, simple: Simple) -> buffer:
         """Returns the data of items as they are to stand in the file."""
         data = outgoing(simple.address, simple.count, simple.datatype)
-        if self.representation.converts:
+        if self.converts:
             return self.representation.to_file(simple.datatype, simple.count, data)  # type: ignore[attr-defined, no-any-return]
         return data
 
     def landing(self, simple: Simple) -> tuple[buffer, Any]:
-        """Returns memory to read into, and what to call with the bytes that were read: it returns those of the data."""
+        """Returns memory to read into, and what to call with the bytes that were read: it returns those of the data.
+
+        None: the bytes are where they belong.
+        """
         room, land = landing(simple.address, simple.count, simple.datatype)
-        if not self.representation.converts:
-            return room, _landed(land)
+        if not self.converts:
+            return room, land if land is None else _landed(land)
         converting: Any = self.representation
         type_ = simple.datatype.ob
         data = buffer.allocate(converting.nbytes(type_, simple.count), True)
@@ -93,8 +108,7 @@ class View:
 
 def _landed(land: Any) -> Any:
     def landed(nbytes: int) -> int:
-        if land is not None:
-            land(nbytes)
+        land(nbytes)
         return nbytes
 
     return landed
