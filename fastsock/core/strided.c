@@ -82,11 +82,19 @@ int fs_layout_repeat(struct fs_layout *layout, int64_t count, int64_t stride)
 
 /* ---- copying ---- */
 
+/* Places are listed, where nothing is copied. */
+struct list {
+    struct iovec *places;
+    int count, most;
+    int64_t bytes;
+};
+
 /* The data that are still to be copied: `skip` bytes of what comes next are not among them. */
 struct cursor {
     unsigned char *packed;
     int64_t skip, left;
     bool packing;
+    struct list *list;
 };
 
 /* Each block of a wide stride is on a line of its own, which no processor foresees: a store then waits for its line alone.
@@ -133,14 +141,42 @@ static inline void copy_blocks(unsigned char *packed, unsigned char *place, int6
     }
 }
 
+/* As many of these blocks as there is room for: nothing is left to do where that is not for all. */
+static void list_blocks(struct cursor *at, unsigned char *place, int64_t count, int64_t length, int64_t stride)
+{
+    struct list *list = at->list;
+    for (int64_t i = 0; i < count && length > 0; i++, place += stride) {
+        struct iovec *last = list->count > 0 ? &list->places[list->count - 1] : NULL;
+        if (last != NULL && (unsigned char *)last->iov_base + last->iov_len == place) {
+            last->iov_len += (size_t)length;
+        } else if (list->count < list->most) {
+            list->places[list->count++] = (struct iovec){place, (size_t)length};
+        } else {
+            at->left = 0;
+            return;
+        }
+        list->bytes += length;
+    }
+}
+
+static inline void handle_blocks(struct cursor *at, unsigned char *place, int64_t count, int64_t length, int64_t stride)
+{
+    const int64_t bytes = count * length;
+    if (at->list != NULL) {
+        list_blocks(at, place, count, length, stride);
+    } else {
+        copy_blocks(at->packed, place, count, length, stride, at->packing);
+        at->packed += bytes;
+    }
+    at->left -= bytes < at->left ? bytes : at->left;
+}
+
 /* Of a block, what the cursor wants of it. */
 static inline void copy_some(struct cursor *at, unsigned char *place, int64_t length)
 {
     int64_t bytes = length - at->skip;
     if (bytes > at->left) bytes = at->left;
-    copy_blocks(at->packed, place + at->skip, 1, bytes, 0, at->packing);
-    at->packed += bytes;
-    at->left -= bytes;
+    handle_blocks(at, place + at->skip, 1, bytes, 0);
     at->skip = 0;
 }
 
@@ -189,9 +225,7 @@ static void copy_turns(struct cursor *at, const struct fs_layout *layout, int de
         if (at->skip) copy_some(at, origin + turn++ * loop->stride, layout->length);
         int64_t whole = loop->count - turn;
         if (at->left < whole * layout->length) whole = at->left / layout->length;
-        copy_blocks(at->packed, origin + turn * loop->stride, whole, layout->length, loop->stride, at->packing);
-        at->packed += whole * layout->length;
-        at->left -= whole * layout->length;
+        handle_blocks(at, origin + turn * loop->stride, whole, layout->length, loop->stride);
         turn += whole;
         if (turn < loop->count && at->left > 0) copy_some(at, origin + turn * loop->stride, layout->length);
         return;
@@ -199,12 +233,12 @@ static void copy_turns(struct cursor *at, const struct fs_layout *layout, int de
     for (; turn < loop->count && at->left > 0; turn++) copy_turns(at, layout, depth + 1, origin + turn * loop->stride);
 }
 
-static void copy(unsigned char *packed, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
-                 int64_t from, int64_t bytes, bool packing)
+static void copy(struct cursor at, unsigned char *origin, const struct fs_layout *layout, int64_t extent, int64_t from)
 {
+    const int64_t bytes = at.left;
     if (layout->size <= 0 || bytes <= 0) return;
     int64_t item = from / layout->size;
-    struct cursor at = {packed, from % layout->size, bytes, packing};
+    at.skip = from % layout->size;
     struct fs_layout whole = *layout; /* the items are one more loop */
     const int64_t items = (at.skip + bytes - 1) / layout->size + 1;
     if (fs_layout_repeat(&whole, items, extent) == FS_LAYOUT_FINE) {
@@ -217,11 +251,23 @@ static void copy(unsigned char *packed, unsigned char *origin, const struct fs_l
 void fs_pack(unsigned char *packed, const unsigned char *origin, const struct fs_layout *layout, int64_t extent,
              int64_t from, int64_t bytes)
 {
-    copy(packed, (unsigned char *)(uintptr_t)origin, layout, extent, from, bytes, true);
+    const struct cursor at = {.packed = packed, .left = bytes, .packing = true};
+    copy(at, (unsigned char *)(uintptr_t)origin, layout, extent, from);
 }
 
 void fs_unpack(const unsigned char *packed, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
                int64_t from, int64_t bytes)
 {
-    copy((unsigned char *)(uintptr_t)packed, origin, layout, extent, from, bytes, false);
+    const struct cursor at = {.packed = (unsigned char *)(uintptr_t)packed, .left = bytes};
+    copy(at, origin, layout, extent, from);
+}
+
+int fs_list(struct iovec *places, int most, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
+            int64_t from, int64_t bytes, int64_t *listed)
+{
+    struct list list = {.places = places, .most = most};
+    const struct cursor at = {.left = bytes, .list = &list};
+    copy(at, origin, layout, extent, from);
+    *listed = list.bytes;
+    return list.count;
 }

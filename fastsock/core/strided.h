@@ -3,6 +3,7 @@
 #define FASTSOCK_STRIDED_H
 
 #include <stdint.h>
+#include <sys/uio.h>
 
 struct fs_layout;
 
@@ -63,5 +64,8 @@ void fs_pack(unsigned char *packed, const unsigned char *origin, const struct fs
              int64_t from, int64_t bytes);
 void fs_unpack(const unsigned char *packed, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
                int64_t from, int64_t bytes);
+/* Where these bytes lie, in at most so many places, neighbours joined.  How many places; *listed is how many bytes they have. */
+int fs_list(struct iovec *places, int most, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
+            int64_t from, int64_t bytes, int64_t *listed);
 
 #endif

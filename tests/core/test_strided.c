@@ -117,6 +117,28 @@ static const struct model *random_layout(struct random *random, struct store *st
     return &store->models[wanted - 1];
 }
 
+/* All bytes in order, however many places fit in a list at a time. */
+static void check_list(struct random *random, const struct model *model, unsigned char *origin, int64_t extent,
+                       int64_t from, const int64_t *places, int64_t bytes)
+{
+    struct iovec list[7];
+    const int most = (int)random_below(random, 7) + 1;
+    for (int64_t at = 0; at < bytes;) {
+        int64_t listed = 0, seen = 0;
+        int count = fs_list(list, most, origin, &model->layout, extent, from + at, bytes - at, &listed);
+        CHECK(count >= 1 && count <= most && listed >= 1 && listed <= bytes - at);
+        for (int i = 0; i < count; i++) {
+            const unsigned char *place = list[i].iov_base;
+            CHECK(i == 0 || place != (unsigned char *)list[i - 1].iov_base + list[i - 1].iov_len);
+            for (size_t byte = 0; byte < list[i].iov_len; byte++, seen++)
+                CHECK(place + byte == origin + places[at + seen]);
+        }
+        CHECK_EQUAL(seen, listed);
+        CHECK(at + listed == bytes || count == most);
+        at += listed;
+    }
+}
+
 TEST(strided_copies_are_those_of_a_byte_at_a_time, 0)
 {
     struct random random = random_from(1);
@@ -147,6 +169,7 @@ TEST(strided_copies_are_those_of_a_byte_at_a_time, 0)
         fs_unpack(packed, back - low, &model->layout, extent, from, bytes);
         for (int64_t i = 0; i < bytes; i++) expected[places[i] - low] = packed[i];
         CHECK(memcmp(back, expected, room) == 0);
+        check_list(&random, model, memory - low, extent, from, places, bytes);
         free(places);
         free(memory);
         free(back);
