@@ -24,10 +24,19 @@ int fs_cma_read(const struct fs_cma_identity *there, uint64_t address, struct io
     return got == (ssize_t)(length + sizeof nonce) && nonce == there->nonce;
 }
 
-int fs_cma_write(int64_t process, const struct iovec *parts, const struct iovec *places, int count)
+int fs_cma_gather(const struct fs_cma_identity *there, struct iovec *places, int count, void *target, size_t bytes)
+{
+    uint64_t nonce = 0;
+    struct iovec parts[2] = {{target, bytes}, {&nonce, sizeof nonce}};
+    places[count] = (struct iovec){(void *)(uintptr_t)there->address, sizeof nonce};
+    ssize_t got = process_vm_readv((pid_t)there->process, parts, 2, places, (unsigned long)count + 1, 0);
+    return got == (ssize_t)(bytes + sizeof nonce) && nonce == there->nonce;
+}
+
+int fs_cma_write(int64_t process, const struct iovec *parts, int count, const struct iovec *places, int many)
 {
     size_t length = 0;
     for (int i = 0; i < count; i++) length += parts[i].iov_len;
-    return process_vm_writev((pid_t)process, parts, (unsigned long)count, places, (unsigned long)count, 0) ==
+    return process_vm_writev((pid_t)process, parts, (unsigned long)count, places, (unsigned long)many, 0) ==
            (ssize_t)length;
 }

@@ -20,7 +20,9 @@ uint64_t fs_cma_nonce(void); /* never 0, and odd */
 /* Reads from `address` on into `parts`.  The array has room for one more part.  The nonce is read last: where it is
  * still right, the bytes were there.  0: not permitted, or another process, or another nonce. */
 int fs_cma_read(const struct fs_cma_identity *there, uint64_t address, struct iovec *parts, int count);
-/* Writes the parts in order, each to a place of its length.  Whether all were written. */
-int fs_cma_write(int64_t process, const struct iovec *parts, const struct iovec *places, int count);
+/* Reads many places there, one after the other, into one here.  The array has room for one more place. */
+int fs_cma_gather(const struct fs_cma_identity *there, struct iovec *places, int count, void *target, size_t bytes);
+/* Writes the parts, one after the other, to the places: both are as long.  Whether all were written. */
+int fs_cma_write(int64_t process, const struct iovec *parts, int count, const struct iovec *places, int many);
 
 #endif

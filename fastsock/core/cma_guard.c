@@ -46,9 +46,9 @@ static void unmap(const struct fs_guard *guard, void *page)
     if (page != NULL && guard->generation == fs_generation()) munmap(page, PAGE);
 }
 
-void fs_guard_open(struct fs_guard *guard)
+void fs_guard_open(struct fs_guard *guard, uint32_t writers)
 {
-    *guard = (struct fs_guard){.calls = map_anywhere(), .generation = fs_generation()};
+    *guard = (struct fs_guard){.calls = map_anywhere(), .generation = fs_generation(), .writers = writers};
     guard->gate = guard->calls != NULL ? map_anywhere() : NULL;
 }
 
@@ -67,9 +67,10 @@ void fs_guard_close(struct fs_guard *guard)
 
 int fs_guard_is_quiet(const struct fs_guard *guard)
 {
-    const struct fs_guard_calls *calls = guard->calls;
-    return calls == NULL || guard->generation != fs_generation() ||
-           atomic_load(&calls->begun) == atomic_load(&calls->ended);
+    if (guard->calls == NULL || guard->generation != fs_generation()) return 1;
+    for (uint32_t i = 0; i < guard->writers; i++)
+        if (atomic_load(&guard->calls[i].begun) != atomic_load(&guard->calls[i].ended)) return 0;
+    return 1;
 }
 
 int fs_guard_revoke(struct fs_guard *guard, int *late)
@@ -82,14 +83,33 @@ int fs_guard_revoke(struct fs_guard *guard, int *late)
     return *late;
 }
 
+static void *place_of(uint64_t address) { return (void *)(uintptr_t)address; }
+
+int fs_guarded_scatter(const struct fs_guard_place *there, uint64_t call, const void *source, size_t length,
+                       struct iovec *places, int count)
+{
+    char one = 1;
+    struct iovec from[] = {{&call, sizeof call}, {&one, 1}, {(void *)(uintptr_t)source, length}, {&call, sizeof call}};
+    places[0] = (struct iovec){place_of(there->calls + offsetof(struct fs_guard_calls, begun)), sizeof call};
+    places[1] = (struct iovec){place_of(there->gate), 1};
+    places[FS_GUARD_BEFORE + count] =
+        (struct iovec){place_of(there->calls + offsetof(struct fs_guard_calls, ended)), sizeof call};
+    return fs_cma_write(there->process, from, 4, places, FS_GUARD_AROUND + count);
+}
+
 int fs_guarded_write(const struct fs_guard_place *there, uint64_t call, const void *source, uint64_t target,
                      size_t length)
 {
+    struct iovec places[FS_GUARD_AROUND + 1];
+    places[FS_GUARD_BEFORE] = (struct iovec){place_of(target), length};
+    return fs_guarded_scatter(there, call, source, length, places, 1);
+}
+
+int fs_guarded_end(const struct fs_guard_place *there, uint64_t call)
+{
     char one = 1;
-    struct iovec from[] = {{&call, sizeof call}, {&one, 1}, {(void *)source, length}, {&call, sizeof call}};
-    struct iovec to[] = {{(void *)(uintptr_t)(there->calls + offsetof(struct fs_guard_calls, begun)), sizeof call},
-                         {(void *)(uintptr_t)there->gate, 1},
-                         {(void *)(uintptr_t)target, length},
-                         {(void *)(uintptr_t)(there->calls + offsetof(struct fs_guard_calls, ended)), sizeof call}};
-    return fs_cma_write(there->process, from, to, 4);
+    struct iovec from[] = {{&one, 1}, {&call, sizeof call}};
+    struct iovec to[] = {{place_of(there->gate), 1},
+                         {place_of(there->calls + offsetof(struct fs_guard_calls, ended)), sizeof call}};
+    return fs_cma_write(there->process, from, 2, to, 2);
 }

@@ -190,7 +190,7 @@ static int attach(struct fs_engine *engine, int peer, struct fs_end *end, struct
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;
     fs_costs_changed(link);
-    if (link->process > 0) fs_guard_open(&link->guard);
+    if (link->process > 0) fs_guard_open(&link->guard, 1);
     int error = fs_link_attach(engine, link);
     if (error) fs_link_free(link);
     return error;

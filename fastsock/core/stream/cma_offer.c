@@ -273,7 +273,7 @@ static int lay_open(struct fs_end *end, unsigned char *target)
 {
     struct fs_direction *in = end->in.shared;
     if (end->unguarded || fs_end_shared(end)) return 0;
-    if (end->guard.gate == NULL) fs_guard_open(&end->guard);
+    if (end->guard.gate == NULL) fs_guard_open(&end->guard, 1);
     if (end->guard.gate == NULL) {
         fs_guard_close(&end->guard);
         end->unguarded = 1;

@@ -271,7 +271,7 @@ static size_t piece(void) { return fs_piece_of(SIZE - FIRST); }
 static void join_and_stop(struct connection *c, struct fs_guard *guard)
 {
     struct fs_direction *way = c->end[SENDER]->out.shared;
-    fs_guard_open(guard);
+    fs_guard_open(guard, 1);
     CHECK(guard->gate != NULL);
     atomic_store(&way->place_address, (uint64_t)(uintptr_t)(received + FIRST));
     atomic_store(&way->place_calls, (uint64_t)(uintptr_t)guard->calls);
