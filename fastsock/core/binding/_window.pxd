@@ -15,6 +15,8 @@ cdef class Window:
     cdef readonly uint64_t nbytes
     cdef object __weakref__
 
+    cdef readonly bint is_apart  # the data lie in the members' own processes: addresses are those there
+
     cdef int refuse(self, int result, int culprit) except -1
     cdef int numbers(self, members, int *into) except -1
 
@@ -23,9 +25,16 @@ cdef class Window:
     cdef int c_lock(self, int target, bint alone) except -1
     cdef int c_unlock(self, int target, bint alone) except -1
     cdef int c_fence(self) except -1
+    cdef int c_read(self, int target, const void *memory, void *into, size_t length) except -1
+    cdef int c_write(self, int target, void *memory, const void *source, size_t length) except -1
+    cdef bint c_is_attached(self, int target, uint64_t low, uint64_t high) except -1
     cdef int c_accumulate(self, int target, uint64_t offset, unsigned char *memory, const void *source, void *result,
                           size_t count, int type, int operation) except -1
     cdef int c_accumulate_items(self, int target, unsigned char *memory, const fs_layout *layout, int64_t extent,
                                 const void *source, void *result, size_t length, int type, int operation) except -1
     cdef int c_compare_and_swap(self, int target, uint64_t offset, unsigned char *memory, const void *source,
                                 const void *compare, void *result, size_t length) except -1
+    cdef int c_read_items(self, int target, unsigned char *memory, const fs_layout *layout, int64_t extent,
+                          void *packed, size_t length) except -1
+    cdef int c_write_items(self, int target, unsigned char *memory, const fs_layout *layout, int64_t extent,
+                           const void *packed, size_t length) except -1

@@ -3,7 +3,7 @@
 """Windows in memory that their members share: how members wait for each other, and how they combine."""
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
-from libc.errno cimport EINVAL, ESTALE
+from libc.errno cimport EFAULT, EINVAL, ENOENT, ENOSPC, ESTALE
 from libc.stdint cimport int64_t, uint64_t
 
 from ._core cimport checked
@@ -14,9 +14,10 @@ from .team cimport fs_team_hooks
 from .window cimport (
     FS_WINDOW_MOST, fs_layout, fs_window, fs_window_accumulate, fs_window_accumulate_items, fs_window_await_origins,
     fs_window_call, fs_window_close, fs_window_compare_and_swap, fs_window_complete, fs_window_create_memory,
-    fs_window_data, fs_window_fence, fs_window_hold, fs_window_is_inherited, fs_window_lock, fs_window_open, fs_window_post,
-    fs_window_release,
-    fs_window_start, fs_window_unlock,
+    fs_window_attach, fs_window_data, fs_window_detach, fs_window_fence, fs_window_hold, fs_window_is_attached,
+    fs_window_is_inherited, fs_window_lock, fs_window_meet_doors, fs_window_open, fs_window_open_door, fs_window_post,
+    fs_window_read, fs_window_read_items, fs_window_release, fs_window_shut_door, fs_window_start, fs_window_table_bytes,
+    fs_window_unlock, fs_window_write, fs_window_write_items,
 )
 
 import posix as _os
@@ -36,6 +37,15 @@ cdef extern from "Python.h":
 def create_window_memory(int size, uint64_t nbytes, bint crowded):
     """The descriptor of the memory for a window of so many members, whose data are so many bytes in all."""
     return checked(fs_window_create_memory(size, nbytes, crowded))
+
+
+def window_table_bytes(int size):
+    """How many bytes of data a window of so many members has that attach memory to it."""
+    return fs_window_table_bytes(size)
+
+
+class MemoryGone(Exception):
+    """Memory of a member is not there, or may not be written."""
 
 
 cdef struct Call:
@@ -79,6 +89,7 @@ cdef class Window:
 
     def __dealloc__(self):
         if self.window != NULL:
+            fs_window_shut_door(self.window)
             fs_window_close(self.window)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
@@ -92,6 +103,8 @@ cdef class Window:
         if result == -ESTALE:
             raise MessageError(FS_CLOSED, -1, "window: inherited over a fork; only the rank itself, which this process was"
                                " forked from, takes part")
+        if result == -EFAULT:
+            raise MemoryGone("window: that memory is not there")
         if result == -EOWNERDEAD and culprit >= 0:
             rank = self.ranks[culprit]
             raise MessageError(FS_PEER_FAILED, rank, f"window: rank {rank} died, and this rank waits for it")
@@ -120,6 +133,26 @@ cdef class Window:
         cdef int result = fs_window_fence(self.window, &call.call)
         return 0 if result == 0 else self.refuse(result, call.call.culprit)
 
+    cdef int c_read(self, int target, const void *memory, void *into, size_t length) except -1:
+        cdef Call call
+        prepare(self, &call)
+        cdef int result = fs_window_read(self.window, &call.call, target, memory, into, length)
+        return 0 if result == 0 else self.refuse(result, call.call.culprit)
+
+    cdef int c_write(self, int target, void *memory, const void *source, size_t length) except -1:
+        cdef Call call
+        prepare(self, &call)
+        cdef int result = fs_window_write(self.window, &call.call, target, memory, source, length)
+        return 0 if result == 0 else self.refuse(result, call.call.culprit)
+
+    cdef bint c_is_attached(self, int target, uint64_t low, uint64_t high) except -1:
+        cdef Call call
+        prepare(self, &call)
+        cdef int result = fs_window_is_attached(self.window, &call.call, target, low, high)
+        if result < 0:
+            self.refuse(result, call.call.culprit)
+        return result
+
     cdef int c_accumulate(self, int target, uint64_t offset, unsigned char *memory, const void *source, void *result,
                           size_t count, int type, int operation) except -1:
         cdef Call call
@@ -145,7 +178,57 @@ cdef class Window:
                                                    result, length)
         return 0 if code == 0 else self.refuse(code, call.call.culprit)
 
+    cdef int c_read_items(self, int target, unsigned char *memory, const fs_layout *layout, int64_t extent,
+                          void *packed, size_t length) except -1:
+        cdef Call call
+        prepare(self, &call)
+        cdef int result = fs_window_read_items(self.window, &call.call, target, memory, layout, extent,
+                                               <unsigned char *>packed, 0, length)
+        return 0 if result == 0 else self.refuse(result, call.call.culprit)
+
+    cdef int c_write_items(self, int target, unsigned char *memory, const fs_layout *layout, int64_t extent,
+                           const void *packed, size_t length) except -1:
+        cdef Call call
+        prepare(self, &call)
+        cdef int result = fs_window_write_items(self.window, &call.call, target, memory, layout, extent,
+                                                <const unsigned char *>packed, 0, length)
+        return 0 if result == 0 else self.refuse(result, call.call.culprit)
+
     # ---- for Python ----
+
+    def open_door(self):
+        """Opens the memory of this process to the others. All members call it, and go over a fence."""
+        self.is_apart = True
+        cdef int result = fs_window_open_door(self.window)
+        if result != 0:
+            self.refuse(result, -1)
+
+    def meet_doors(self):
+        """Whether this process may read and write the memory of all others."""
+        return bool(fs_window_meet_doors(self.window))
+
+    def shut_door(self):
+        """Ends that: nobody writes here any more."""
+        with nogil:
+            fs_window_shut_door(self.window)
+
+    def attach(self, uint64_t address, uint64_t length):
+        """Opens memory that overlaps nothing that is open. Whether there was room to say so."""
+        cdef int result = fs_window_attach(self.window, address, length)
+        if result != 0 and result != -ENOSPC:
+            self.refuse(result, -1)
+        return result == 0
+
+    def detach(self, uint64_t address):
+        """Closes memory. Whether it was open."""
+        cdef int result = fs_window_detach(self.window, address)
+        if result != 0 and result != -ENOENT:
+            self.refuse(result, -1)
+        return result == 0
+
+    def is_attached(self, int target, uint64_t low, uint64_t high):
+        """Whether a member has opened the memory between two addresses, as a whole."""
+        return self.c_is_attached(target, low, high)
 
     def hold(self, int target):
         """Until release() nobody else combines anything with a member's part."""

@@ -5,10 +5,20 @@
  * processor makes atomic. */
 #include <string.h>
 
-#include "copy.h"
+#include "doors.h"
 #include "waiting.h"
 
-enum { LONG = 32 * 1024 }; /* bytes: to combine so many is a wait too */
+enum {
+    LONG = 32 * 1024, /* bytes: to combine so many is a wait too */
+    LONGEST_ELEMENT = 64,
+};
+
+/* What is done to elements, and how long one is. */
+struct fs_combining {
+    fs_kernel *kernel;
+    size_t element;
+    int operation;
+};
 
 static int is_free(const struct fs_window *window, const struct fs_window_wait *wait)
 {
@@ -46,6 +56,21 @@ static struct fs_window_stripe *stripe_of(const struct fs_window *window, int ta
     return &window->members[target].stripes[offset / FS_WINDOW_BLOCK % FS_WINDOW_STRIPES];
 }
 
+/* Combines elements, of which nobody else changes any meanwhile. */
+static int combine(struct fs_window *window, struct fs_window_call *call, int target, unsigned char *memory,
+                   const unsigned char *source, unsigned char *result, size_t bytes, const struct fs_combining *how)
+{
+    _Alignas(64) unsigned char room[FS_WINDOW_BLOCK + LONGEST_ELEMENT];
+    const int far = fs_window_is_far(window, target);
+    unsigned char *here = far ? room : memory;
+    int error = far ? fs_window_read(window, call, target, memory, here, bytes) : 0;
+    if (error != 0) return error;
+    if (result != NULL) memcpy(result, here, bytes);
+    if (how->operation == FS_NO_OP) return 0;
+    how->kernel(source, here, here, bytes / how->element);
+    return far ? fs_window_write(window, call, target, memory, here, bytes) : 0;
+}
+
 /* Elements that begin in the block that the offset lies in. */
 static size_t elements_within(uint64_t offset, size_t element, size_t count)
 {
@@ -63,17 +88,16 @@ int fs_window_accumulate(struct fs_window *window, struct fs_window_call *call, 
                          unsigned char *memory, const unsigned char *source, unsigned char *result, size_t count,
                          int type, int operation)
 {
-    size_t element = fs_type_size(type);
-    fs_kernel *kernel = fs_kernel_of(operation, type);
-    int error = kernel == NULL ? -EINVAL : check(window, target);
+    const size_t element = fs_type_size(type);
+    const struct fs_combining how = {fs_kernel_of(operation, type), element, operation};
+    int error = how.kernel == NULL || element > LONGEST_ELEMENT ? -EINVAL : check(window, target);
     int left = error == 0 && count * element >= LONG && fs_window_leave(call);
     while (error == 0 && count > 0) {
         size_t many = elements_within(offset, element, count), bytes = many * element;
         struct fs_window_stripe *stripe = stripe_of(window, target, offset);
         error = take(window, call, stripe);
         if (error != 0) break;
-        if (result != NULL) memcpy(result, memory, bytes);
-        if (operation != FS_NO_OP) kernel(source, memory, memory, many);
+        error = combine(window, call, target, memory, source, result, bytes, &how);
         give(window, stripe);
         offset += bytes, memory += bytes, count -= many;
         if (result != NULL) result += bytes;
@@ -114,6 +138,25 @@ int fs_window_release(struct fs_window *window, int target)
     return error;
 }
 
+static int read_items(struct fs_window *window, struct fs_window_call *call, int target, unsigned char *memory,
+                      const struct fs_layout *layout, int64_t extent, unsigned char *packed, size_t from, size_t bytes)
+{
+    if (fs_window_is_far(window, target))
+        return fs_window_read_items(window, call, target, memory, layout, extent, packed, from, bytes);
+    fs_pack(packed, memory, layout, extent, (int64_t)from, (int64_t)bytes);
+    return 0;
+}
+
+static int write_items(struct fs_window *window, struct fs_window_call *call, int target, unsigned char *memory,
+                       const struct fs_layout *layout, int64_t extent, const unsigned char *packed, size_t from,
+                       size_t bytes)
+{
+    if (fs_window_is_far(window, target))
+        return fs_window_write_items(window, call, target, memory, layout, extent, packed, from, bytes);
+    fs_unpack(packed, memory, layout, extent, (int64_t)from, (int64_t)bytes);
+    return 0;
+}
+
 int fs_window_accumulate_items(struct fs_window *window, struct fs_window_call *call, int target, unsigned char *memory,
                                const struct fs_layout *layout, int64_t extent, const unsigned char *source,
                                unsigned char *result, size_t bytes, int type, int operation)
@@ -125,16 +168,18 @@ int fs_window_accumulate_items(struct fs_window *window, struct fs_window_call *
     if (error != 0) return error;
     int left = bytes >= LONG && fs_window_leave(call);
     error = take_all(window, call, target);
+    const int taken = error == 0;
     size_t most = sizeof block / element * element;
     for (size_t at = 0; error == 0 && at < bytes; at += most) {
         size_t length = bytes - at < most ? bytes - at : most;
-        fs_pack(block, memory, layout, extent, (int64_t)at, (int64_t)length);
+        error = read_items(window, call, target, memory, layout, extent, block, at, length);
+        if (error != 0) break;
         if (result != NULL) memcpy(result + at, block, length);
         if (operation == FS_NO_OP) continue;
         kernel(source + at, block, block, length / element);
-        fs_unpack(block, memory, layout, extent, (int64_t)at, (int64_t)length);
+        error = write_items(window, call, target, memory, layout, extent, block, at, length);
     }
-    if (error == 0) give_all(window, target);
+    if (taken) give_all(window, target);
     if (left) fs_window_enter(call);
     return error;
 }
@@ -147,8 +192,13 @@ int fs_window_compare_and_swap(struct fs_window *window, struct fs_window_call *
     struct fs_window_stripe *stripe = error == 0 ? stripe_of(window, target, offset) : NULL;
     if (error == 0) error = take(window, call, stripe);
     if (error != 0) return error;
-    memcpy(result, memory, bytes);
-    if (memcmp(memory, compare, bytes) == 0) memcpy(memory, source, bytes);
+    const int far = fs_window_is_far(window, target);
+    if (far) error = fs_window_read(window, call, target, memory, result, bytes);
+    else memcpy(result, memory, bytes);
+    if (error == 0 && memcmp(result, compare, bytes) == 0) {
+        if (far) error = fs_window_write(window, call, target, memory, source, bytes);
+        else memcpy(memory, source, bytes);
+    }
     give(window, stripe);
-    return 0;
+    return error;
 }

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "cma.h"
+#include "cma_guard.h"
 #include "system.h"
 #include "window.h"
 
@@ -32,6 +34,12 @@ struct fs_window_stripe {
     _Alignas(FS_LINE / 2) _Atomic uint32_t owner; /* member + 1, or 0 */
 };
 
+/* How the others reach the memory of a member's own process. */
+struct fs_window_door {
+    struct fs_cma_identity identity; /* address 0: not at all */
+    uint64_t calls, gate;            /* pages that whoever writes must pass (cma_guard.h) */
+};
+
 /* Each word is written by the member that it is of, but for the lock's and the stripes'. */
 struct fs_window_member {
     struct fs_window_lock lock;
@@ -39,6 +47,7 @@ struct fs_window_member {
     _Alignas(FS_LINE) _Atomic uint32_t posts[FS_WINDOW_MOST];     /* to each origin */
     _Alignas(FS_LINE) _Atomic uint32_t completes[FS_WINDOW_MOST]; /* with each target */
     _Alignas(FS_LINE) struct fs_window_stripe stripes[FS_WINDOW_STRIPES];
+    struct fs_window_door door;
 };
 
 struct fs_window_header {
@@ -61,6 +70,7 @@ struct fs_window {
     uint32_t started[FS_WINDOW_MOST]; /* posts of each target that this member has used */
     _Atomic uint8_t dead[FS_WINDOW_MOST];
     int watches[FS_WINDOW_MOST];
+    struct fs_window_doors *doors; /* of all, once they are open; NULL: the data lie in this memory */
 };
 
 #endif

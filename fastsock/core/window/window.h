@@ -51,6 +51,33 @@ int fs_window_complete(struct fs_window *window, const int *targets, int many);
 int fs_window_await_origins(struct fs_window *window, struct fs_window_call *call, const int *origins, int many,
                             int waits);
 
+/* ---- memory of the members' own processes ---- */
+/* Each member opens its own, goes over a fence, and then meets the others'.  Whether it may read and write all of them; then
+ * `memory` in the calls below is an address in the target's process.  They also return -EFAULT: that memory is not there. */
+int fs_window_open_door(struct fs_window *window);
+int fs_window_meet_doors(struct fs_window *window);
+void fs_window_shut_door(
+    struct fs_window *window); /* if there is one: nobody writes here any more.  Before the window's close */
+int fs_window_read(struct fs_window *window, struct fs_window_call *call, int target, const void *memory, void *into,
+                   size_t bytes);
+int fs_window_write(struct fs_window *window, struct fs_window_call *call, int target, void *memory, const void *from,
+                    size_t bytes);
+/* Items there, packed here. */
+int fs_window_read_items(struct fs_window *window, struct fs_window_call *call, int target, unsigned char *memory,
+                         const struct fs_layout *layout, int64_t extent, unsigned char *packed, size_t from,
+                         size_t bytes);
+int fs_window_write_items(struct fs_window *window, struct fs_window_call *call, int target, unsigned char *memory,
+                          const struct fs_layout *layout, int64_t extent, const unsigned char *packed, size_t from,
+                          size_t bytes);
+
+/* What of it the others may reach, in a window of no fixed memory: its data are a table of each member. */
+uint64_t fs_window_table_bytes(int size);
+int fs_window_attach(struct fs_window *window, uint64_t start, uint64_t bytes); /* which overlap nothing; or -ENOSPC */
+int fs_window_detach(struct fs_window *window, uint64_t start);                 /* or -ENOENT */
+/* Whether the bytes from low to high are attached together. */
+int fs_window_is_attached(struct fs_window *window, struct fs_window_call *call, int target, uint64_t low,
+                          uint64_t high);
+
 /* ---- atomic, element by element ---- */
 /* memory = memory operation source; what was there goes to `result` before, where that is not NULL.  `memory` lies `offset`
  * bytes into the target's part. */

@@ -13,7 +13,7 @@
 
 #include "check.h"
 #include "system.h"
-#include "window/memory.h"
+#include "window/doors.h"
 #include "window/window.h"
 
 #define MOST 5
@@ -323,11 +323,11 @@ struct victim {
     pid_t process;
 };
 
-static void start_victim(struct victim *victim, void (*body)(struct member *))
+static void start_victim(struct victim *victim, int size, void (*body)(struct member *))
 {
     int ready[2], life[2];
     char byte;
-    prepare(&victim->shared, 3, 0);
+    prepare(&victim->shared, size, 0);
     CHECK_EQUAL(pipe(ready), 0);
     CHECK_EQUAL(pipe(life), 0);
     victim->process = fork();
@@ -354,6 +354,7 @@ static void end_victim(struct victim *victim)
 
 static void close_victim(struct victim *victim)
 {
+    fs_window_shut_door(victim->member.window);
     fs_window_close(victim->member.window);
     close(victim->shared.memory);
 }
@@ -382,7 +383,7 @@ static void expect_loss(struct victim *victim, int alone)
 TEST(window_lock_of_a_dead_owner, NEEDS_PROCESSES)
 {
     struct victim victim;
-    start_victim(&victim, own_first);
+    start_victim(&victim, 3, own_first);
     end_victim(&victim);
     expect_loss(&victim, 1);
     expect_loss(&victim, 0);
@@ -394,7 +395,7 @@ TEST(window_lock_of_a_dead_owner, NEEDS_PROCESSES)
 TEST(window_lock_that_a_dead_member_shares, NEEDS_PROCESSES)
 {
     struct victim victim;
-    start_victim(&victim, share_first);
+    start_victim(&victim, 3, share_first);
     end_victim(&victim);
     struct fs_window_call call = call_of(&victim.member);
     CHECK_EQUAL(fs_window_lock(victim.member.window, &call, 0, 1), 0); /* who only shared it is waited for no more */
@@ -408,7 +409,7 @@ TEST(window_fence_without_a_dead_member, NEEDS_PROCESSES)
 {
     struct victim victim;
     int all[2] = {1, 2};
-    start_victim(&victim, nothing);
+    start_victim(&victim, 3, nothing);
     end_victim(&victim);
     struct fs_window_call call = call_of(&victim.member);
     CHECK_EQUAL(fs_window_fence(victim.member.window, &call), -EOWNERDEAD);
@@ -426,7 +427,7 @@ TEST(window_stripe_of_a_dead_owner, NEEDS_PROCESSES)
 {
     struct victim victim;
     int64_t one = 1, other = 0, seen;
-    start_victim(&victim, nothing);
+    start_victim(&victim, 3, nothing);
     end_victim(&victim);
     struct fs_window *window = victim.member.window;
     unsigned char *memory = fs_window_data(window);
@@ -447,6 +448,157 @@ TEST(window_stripe_of_a_dead_owner, NEEDS_PROCESSES)
     CHECK_EQUAL(atomic_load(&window->members[0].stripes[0].owner), 0); /* what it had taken is given back */
     CHECK_EQUAL(fs_window_accumulate(window, &call, 0, 0, memory, (void *)&one, NULL, 1, FS_INT64, FS_SUM), 0);
     close_victim(&victim);
+}
+
+/* ---- memory of the members' own processes ---- */
+
+enum { PAGE = 4096, NUMBERS = 3 * PAGE / 8 };
+
+static int64_t *there; /* of the victim: three pages, of which the last is gone */
+
+static void open_numbers(struct member *member)
+{
+    for (int i = 0; i < NUMBERS; i++) there[i] = i;
+    CHECK_EQUAL(fs_window_open_door(member->window), 0);
+    CHECK_EQUAL(munmap(there + 2 * PAGE / 8, PAGE), 0);
+}
+
+static void start_apart(struct victim *victim)
+{
+    there = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(there != MAP_FAILED);
+    start_victim(victim, 2, open_numbers);
+    CHECK_EQUAL(fs_window_open_door(victim->member.window), 0);
+    CHECK_EQUAL(fs_window_meet_doors(victim->member.window), 1);
+}
+
+TEST(window_memory_of_another_process, NEEDS_PROCESSES)
+{
+    struct victim victim;
+    int64_t here[512], before[512], sum = 0;
+    start_apart(&victim);
+    struct fs_window *window = victim.member.window;
+    struct fs_window_call call = call_of(&victim.member);
+    unsigned char *memory = (unsigned char *)there;
+    CHECK_EQUAL(fs_window_read(window, &call, 1, there, here, sizeof here), 0);
+    for (int i = 0; i < 512; i++) CHECK_EQUAL(here[i], i);
+    for (int i = 0; i < 512; i++) here[i] = 1000 + i;
+    CHECK_EQUAL(fs_window_write(window, &call, 1, there, here, sizeof here), 0);
+    CHECK_EQUAL(there[5], 0); /* its memory, not this one's */
+    CHECK_EQUAL(fs_window_accumulate(window, &call, 1, 0, memory, (void *)here, (void *)before, 512, FS_INT64, FS_SUM),
+                0);
+    for (int i = 0; i < 512; i++) CHECK_EQUAL(before[i], here[i]);
+    CHECK_EQUAL(fs_window_compare_and_swap(window, &call, 1, 8, memory + 8, &(int64_t){7}, &(int64_t){2002}, &sum, 8),
+                0);
+    CHECK_EQUAL(sum, 2002);
+    CHECK_EQUAL(fs_window_read(window, &call, 1, there, here, sizeof here), 0);
+    for (int i = 0; i < 512; i++) CHECK_EQUAL(here[i], i == 1 ? 7 : 2 * (1000 + i));
+    /* every second number, more than one call of the kernel takes */
+    struct fs_layout layout;
+    fs_layout_block(&layout, 8);
+    for (int i = 0; i < 300; i++) here[i] = -i;
+    CHECK_EQUAL(fs_window_write_items(window, &call, 1, memory, &layout, 16, (void *)here, 0, 300 * 8), 0);
+    CHECK_EQUAL(fs_window_accumulate_items(window, &call, 1, memory, &layout, 16, (void *)here, (void *)before, 300 * 8,
+                                           FS_INT64, FS_SUM),
+                0);
+    for (int i = 0; i < 300; i++) CHECK_EQUAL(before[i], here[i]);
+    CHECK_EQUAL(fs_window_read_items(window, &call, 1, memory, &layout, 16, (void *)before, 0, 300 * 8), 0);
+    for (int i = 0; i < 300; i++) CHECK_EQUAL(before[i], -2 * i);
+    CHECK_EQUAL(fs_window_read(window, &call, 1, there, here, sizeof here), 0);
+    for (int i = 1; i < 512; i += 2) CHECK_EQUAL(here[i], i == 1 ? 7 : 2 * (1000 + i));
+    close_victim(&victim);
+    end_victim(&victim);
+    munmap(there, 3 * PAGE);
+}
+
+TEST(window_memory_of_another_process_that_is_gone, NEEDS_PROCESSES)
+{
+    struct victim victim;
+    int64_t here[512] = {0};
+    start_apart(&victim);
+    struct fs_window *window = victim.member.window;
+    struct fs_window_call call = call_of(&victim.member);
+    int64_t *gone = there + 2 * PAGE / 8;
+    CHECK_EQUAL(fs_window_read(window, &call, 1, gone, here, 8), -EFAULT);
+    CHECK_EQUAL(fs_window_write(window, &call, 1, gone - 1, here, 16), -EFAULT);
+    CHECK_EQUAL(
+        fs_window_accumulate(window, &call, 1, 0, (unsigned char *)gone, (void *)here, NULL, 1, FS_INT64, FS_SUM),
+        -EFAULT);
+    /* a write that failed counts as over, and nothing is held after an accumulate that did */
+    const struct fs_window_door *door = &window->members[1].door;
+    struct fs_guard_calls calls;
+    CHECK_EQUAL(fs_window_read(window, &call, 1, (void *)(uintptr_t)door->calls, &calls, sizeof calls), 0);
+    CHECK(calls.begun != 0 && calls.begun == calls.ended);
+    CHECK_EQUAL(
+        fs_window_accumulate(window, &call, 1, 0, (unsigned char *)there, (void *)here, NULL, 1, FS_INT64, FS_SUM), 0);
+    end_victim(&victim);
+    CHECK_EQUAL(fs_window_read(window, &call, 1, there, here, 8), -EOWNERDEAD);
+    CHECK_EQUAL(call.culprit, 1);
+    call = call_of(&victim.member);
+    CHECK_EQUAL(fs_window_write(window, &call, 1, there, here, 8), -EOWNERDEAD);
+    CHECK_EQUAL(call.culprit, 1);
+    close_victim(&victim);
+    munmap(there, 3 * PAGE);
+}
+
+TEST(window_of_a_member_that_opens_no_door, NEEDS_PROCESSES)
+{
+    struct victim victim;
+    start_victim(&victim, 2, nothing);
+    CHECK_EQUAL(fs_window_open_door(victim.member.window), 0);
+    CHECK_EQUAL(fs_window_meet_doors(victim.member.window), 0);
+    close_victim(&victim);
+    end_victim(&victim);
+}
+
+/* What is attached all the time is found, while its neighbours come and go. */
+static void *attach_and_look(void *argument)
+{
+    struct member *member = argument;
+    enum { SPANS = 50, STEP = 100, LONG = 60 };
+    int there_now[SPANS] = {0};
+    for (int i = 0; i < member->shared->rounds; i++) {
+        struct fs_window_call call = call_of(member);
+        uint64_t which = random_below(&member->random, SPANS), start = which * STEP + STEP;
+        if (member->index == 0) {
+            which |= 1, start = which * STEP + STEP;
+            if (there_now[which]) CHECK_EQUAL(fs_window_detach(member->window, start), 0);
+            else CHECK_EQUAL(fs_window_attach(member->window, start, LONG), 0);
+            there_now[which] = !there_now[which];
+            CHECK_EQUAL(fs_window_is_attached(member->window, &call, 0, start, start + LONG), there_now[which]);
+            CHECK_EQUAL(fs_window_detach(member->window, start + 1), -ENOENT);
+            continue;
+        }
+        which &= ~(uint64_t)1, start = which * STEP + STEP;
+        CHECK_EQUAL(fs_window_is_attached(member->window, &call, 0, start, start + LONG), 1);
+        CHECK_EQUAL(fs_window_is_attached(member->window, &call, 0, start + 20, start + 30), 1);
+        CHECK_EQUAL(fs_window_is_attached(member->window, &call, 0, start - 1, start + 1), 0);
+        CHECK_EQUAL(fs_window_is_attached(member->window, &call, 0, start, start + LONG + 1), 0);
+        CHECK_EQUAL(fs_window_is_attached(member->window, &call, 1, start, start + 1), 0);
+    }
+    return NULL;
+}
+
+TEST(window_table_of_what_is_attached, 0)
+{
+    struct shared shared = {.size = 3, .rounds = scaled(20000), .watches = {-1, -1, -1}};
+    struct member members[3];
+    int error = 0;
+    const uint64_t bytes = fs_window_table_bytes(3);
+    shared.memory = fs_window_create_memory(3, bytes, 0);
+    for (int i = 0; i < 3; i++) {
+        members[i] = (struct member){.shared = &shared, .index = i, .random = random_from((uint64_t)i)};
+        members[i].window = fs_window_open(shared.memory, i, 3, bytes, shared.watches, 0, &error);
+        CHECK_EQUAL(error, 0);
+    }
+    for (uint64_t i = 0; i < 50; i += 2) CHECK_EQUAL(fs_window_attach(members[0].window, 100 * i + 100, 60), 0);
+    for (int i = 0; i < 3; i++) pthread_create(&members[i].thread, NULL, attach_and_look, &members[i]);
+    for (int i = 0; i < 3; i++) pthread_join(members[i].thread, NULL);
+    uint64_t many = 0;
+    while (fs_window_attach(members[1].window, 100 * many, 50) == 0) many++;
+    CHECK(many >= 1000);
+    CHECK_EQUAL(fs_window_attach(members[1].window, 100 * many, 50), -ENOSPC);
+    close_all(&shared, members);
 }
 
 TEST(window_of_a_forked_child, NEEDS_PROCESSES)
