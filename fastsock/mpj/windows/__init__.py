@@ -2,7 +2,9 @@
 
 win, calls          the public class, and the part of it that reaches the members
 formation           how the members form a window, and which kind it is
-mapped, _mapped     the kind whose members share memory, in general and natively; sharing: how they come to
+direct, _direct     the kinds whose origins do all by themselves, in general and natively; sharing: how they come to
+mapped              such a window whose members map one memory
+created, apart      such a window of a program's own memory, in the processes of its members
 served              the kind that goes by messages
 origin              what an origin sends, and hears
 server, lock_table  what is done at the target

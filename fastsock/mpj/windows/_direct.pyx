@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Windows whose members share their memory: the calls that programs make most, straight to it.
+"""Windows whose members reach each other's memory: the calls that programs make most, straight to it.
 
 A method of NativeWindowCalls does a call where its arguments are simple. All other calls go the general way, by super(),
 which also finds the words for errors.
 """
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove
 
@@ -18,6 +18,7 @@ from fastsock.mpj.datatypes._memory cimport (
 from fastsock.mpj.windows._epochs cimport Epochs
 
 from fastsock.core.binding._requests import MessageError
+from fastsock.core.binding._window import MemoryGone
 from fastsock.core.binding._team import type_size
 
 from ..constants import LOCK_EXCLUSIVE, LOCK_SHARED
@@ -77,20 +78,25 @@ cdef object described(name, type_):
 
 # ---- the memory ----
 
-cdef class Mapped:
-    """Where the members' parts lie here. `control`: how members wait for each other. Ranks are those of the window."""
+cdef class Direct:
+    """Where the members' parts lie, here or in their own processes; of a dynamic window addresses are their own offsets.
+
+    `control`: how members wait for each other. Ranks are those of the window.
+    """
     cdef readonly Control control
     cdef readonly Epochs epochs
     cdef int rank, size
+    cdef bint apart, dynamic
     cdef unsigned char **parts
     cdef int64_t *sizes
     cdef int64_t *units
     cdef unsigned char *alone  # of each target: whether the lock that is held is an exclusive one
 
-    def __init__(self, Control control not None, Epochs epochs not None, offsets, sizes, units):
+    def __init__(self, Control control not None, Epochs epochs not None, addresses, sizes, units, bint dynamic):
         cdef int place
         self.control, self.epochs = control, epochs
         self.rank, self.size = control.index, control.size
+        self.apart, self.dynamic = control.is_apart, dynamic
         self.parts = <unsigned char **>calloc(self.size, sizeof(void *))
         self.sizes = <int64_t *>calloc(self.size, sizeof(int64_t))
         self.units = <int64_t *>calloc(self.size, sizeof(int64_t))
@@ -98,7 +104,7 @@ cdef class Mapped:
         if self.parts == NULL or self.sizes == NULL or self.units == NULL or self.alone == NULL:
             raise MemoryError()
         for place in range(self.size):
-            self.parts[place] = control.data + <int64_t>offsets[place]
+            self.parts[place] = <unsigned char *><uintptr_t>addresses[place]
             self.sizes[place], self.units[place] = sizes[place], units[place]
 
     def __dealloc__(self):
@@ -113,9 +119,13 @@ cdef class Mapped:
                 and self.epochs.may_access(rank))
 
     @cython.cdivision(True)
-    cdef int64_t offset(self, int rank, int64_t displacement, int64_t length) noexcept:
+    cdef int64_t offset(self, int rank, int64_t displacement, int64_t length) except? -2:
         """Where that lies in the rank's part; -1 where it does not."""
         cdef int64_t size = self.sizes[rank]
+        if self.dynamic:
+            if displacement < 0 or displacement > INT64_MAX - length:
+                return -1
+            return displacement if self.control.c_is_attached(rank, displacement, displacement + length) else -1
         if displacement < 0 or displacement > size // self.units[rank]:
             return -1
         displacement *= self.units[rank]
@@ -176,6 +186,18 @@ cdef class Mapped:
             rank, self.parts[rank] + offset, <const fs_layout *><const void *>&type_.layout, type_.extent,
             source.view.buf, NULL if before is None else before.view.buf, length, element, operation)
 
+    def read_items(self, int rank, int64_t offset, TypeRecord type_ not None, data):
+        """Packs items of a rank's part."""
+        cdef buffer room = buffer.frombuffer(data)
+        self.control.c_read_items(rank, self.parts[rank] + offset, <const fs_layout *><const void *>&type_.layout, type_.extent,
+                                  room.view.buf, room.view.len)
+
+    def write_items(self, int rank, int64_t offset, TypeRecord type_ not None, data):
+        """Writes packed data over items of a rank's part."""
+        cdef buffer source = buffer.frombuffer(data, True)
+        self.control.c_write_items(rank, self.parts[rank] + offset, <const fs_layout *><const void *>&type_.layout,
+                                   type_.extent, source.view.buf, source.view.len)
+
     def swap(self, int rank, int64_t offset, compared, data):
         """Writes data where those equal to `compared` lie; returns what was there."""
         cdef buffer source = buffer.frombuffer(data, True), compare = buffer.frombuffer(compared, True)
@@ -185,13 +207,13 @@ cdef class Mapped:
         return before
 
 
-cdef inline Mapped mapped_of(self):
+cdef inline Direct direct_of(self):
     """None of a window of another kind."""
-    cdef Mapped native = self.ob.native
+    cdef Direct native = self.ob.native
     return native
 
 
-cdef bint transfer(Mapped native, object origin, int rank, object target, bint into_origin) except -1:
+cdef bint transfer(Direct native, object origin, int rank, object target, bint into_origin) except -1:
     """Put, or Get; whether it did so."""
     cdef Span span
     cdef int64_t offset
@@ -201,16 +223,23 @@ cdef bint transfer(Mapped native, object origin, int rank, object target, bint i
         offset = native.place(rank, target, &span)
         if offset < 0:
             return False
-        if into_origin:
+        if native.apart:
+            if into_origin:
+                native.control.c_read(rank, native.parts[rank] + offset, span.view.buf, span.view.len)
+            else:
+                native.control.c_write(rank, native.parts[rank] + offset, span.view.buf, span.view.len)
+        elif into_origin:
             copy(span.view.buf, native.parts[rank] + offset, span.view.len)
         else:
             copy(native.parts[rank] + offset, span.view.buf, span.view.len)
         return True
+    except (MemoryGone, MessageError):  # the general way has the words
+        return False
     finally:
         release_span(&span)
 
 
-cdef bint combine(self, Mapped native, object origin, object result, int rank, object target, object op) except -1:
+cdef bint combine(self, Direct native, object origin, object result, int rank, object target, object op) except -1:
     """Accumulate and Get_accumulate, of one item or many; whether it did so."""
     cdef Span span, room
     cdef int64_t offset
@@ -240,13 +269,15 @@ cdef bint combine(self, Mapped native, object origin, object result, int rank, o
         return True
     except MessageError as error:
         raise self.ob.failed(error) from error
+    except MemoryGone as error:
+        raise self.ob.gone() from error
     finally:
         release_span(&span)
         release_span(&room)
 
 
 class NativeWindowCalls:
-    """One-sided calls with simple arguments on memory that is shared."""
+    """One-sided calls with simple arguments on memory that is within reach."""
 
     __slots__ = ()
 
@@ -256,13 +287,13 @@ class NativeWindowCalls:
         `target`: a displacement, or [displacement, count, datatype]; what is left out is as at the origin. Raises
         MPI.Exception (ERR_TRUNCATE) for more data than the target's items have.
         """
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not transfer(native, origin, target_rank, target, False):
             super().Put(origin, target_rank, target)
 
     def Get(self, origin, int target_rank, target=None):
         """Read a member's memory into `origin`. It is there when the epoch ends, or after `Flush`. Raises as `Put`."""
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not transfer(native, origin, target_rank, target, True):
             super().Get(origin, target_rank, target)
 
@@ -272,21 +303,21 @@ class NativeWindowCalls:
         Raises as `Put`, and MPI.Exception (ERR_OP) for an operation that is the program's own, or not defined on the
         elements.
         """
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not combine(
                 self, native, origin, None, target_rank, target, op):
             super().Accumulate(origin, target_rank, target, op)
 
     def Get_accumulate(self, origin, result, int target_rank, target=None, op=SUM):
         """Do what `Accumulate` does, and bring to `result` what was there before."""
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not combine(
                 self, native, origin, result, target_rank, target, op):
             super().Get_accumulate(origin, result, target_rank, target, op)
 
     def Fetch_and_op(self, origin, result, int target_rank, target_disp=0, op=SUM):
         """Do what `Get_accumulate` does, for one item. Raises ValueError for more, or for items of two types."""
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not combine(
                 self, native, origin, result, target_rank, (target_disp, 1), op):
             super().Fetch_and_op(origin, result, target_rank, target_disp, op)
@@ -297,7 +328,7 @@ class NativeWindowCalls:
         Raises ValueError for several items, or for items of two types, and MPI.Exception (ERR_TYPE) for what is neither
         integer nor logical.
         """
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         cdef Span spans[3]
         if native is None or not native.reaches(target_rank) or not swap(
                 self, native, spans, origin, compare, result, target_rank, target_disp):
@@ -308,7 +339,7 @@ class NativeWindowCalls:
 
         Raises MPI.Exception: ERR_LOCKTYPE for another type, ERR_PROC_FAILED where a rank died that had the lock alone.
         """
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if (native is None or assertion != 0 or not 0 <= rank < native.size
                 or lock_type != ALONE and lock_type != TOGETHER or not native.epochs.begin_lock(rank)):
             return super().Lock(rank, lock_type, assertion)
@@ -324,7 +355,7 @@ class NativeWindowCalls:
 
     def Unlock(self, int rank):
         """End the operations on a member's memory: they are complete."""
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or native.epochs.locked.get(rank) is not True:
             return super().Unlock(rank)
         del native.epochs.locked[rank]
@@ -335,7 +366,7 @@ class NativeWindowCalls:
 
     def Flush(self, int rank):
         """Wait until the operations to a member are complete, there too. Raises the first error of theirs."""
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if (native is None or not 0 <= rank < native.size or native.control.c_is_inherited()
                 or not native.epochs.may_flush(rank)):
             return super().Flush(rank)
@@ -343,7 +374,7 @@ class NativeWindowCalls:
 
     def Fence(self, int assertion=0):
         """End the operations of all members, and begin the next. All call it, and it returns when all have."""
-        cdef Mapped native = mapped_of(self)
+        cdef Direct native = direct_of(self)
         if native is None or assertion != 0:
             return super().Fence(assertion)
         native.epochs.fence(0)
@@ -353,7 +384,7 @@ class NativeWindowCalls:
             raise self.ob.failed(error) from error
 
 
-cdef bint swap(self, Mapped native, Span *spans, object origin, object compare, object result, int rank,
+cdef bint swap(self, Direct native, Span *spans, object origin, object compare, object result, int rank,
                object target) except -1:
     """Compare_and_swap of one plain integer; whether it did so."""
     cdef int64_t offset
@@ -377,6 +408,8 @@ cdef bint swap(self, Mapped native, Span *spans, object origin, object compare, 
         return True
     except MessageError as error:
         raise self.ob.failed(error) from error
+    except MemoryGone as error:
+        raise self.ob.gone() from error
     finally:
         for place in range(3):
             release_span(&spans[place])

@@ -1,4 +1,4 @@
-"""Windows whose members share their memory: each operation is done by its origin, and complete when its call ends."""
+"""Windows whose members reach each other's memory: an origin does all itself, and it is complete when the call ends."""
 
 from __future__ import annotations
 
@@ -6,43 +6,58 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fastsock.core.binding._requests import MessageError
+from fastsock.core.binding._window import MemoryGone
 
 from ..constants import (
     ERR_RMA_FLAVOR,
+    ERR_RMA_RANGE,
     ERR_WIN,
     LOCK_EXCLUSIVE,
     MODE_NOCHECK,
     MODE_NOPRECEDE,
     MODE_NOSUCCEED,
     PROC_NULL,
+    WIN_FLAVOR_DYNAMIC,
     WIN_UNIFIED,
 )
-from ..datatypes._memory import buffer, part
+from ..datatypes._memory import buffer
 from ..datatypes.native_kernels import kernel_of
-from ._mapped import Mapped
-from .exposed import Exposed, check_swaps, check_updates, unit_of
+from ._direct import Direct
+from .exposed import check_swaps, check_updates, unit_of
 from .window_record import Window, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from fastsock.core.binding._window import Window as Control
+
     from ..datatypes.buffers import Simple
-    from .sharing import Shared
+    from .apart import Apart
+    from .exposed import Exposed
     from .target import Place
 
 
-class MappedWindow(Window):
-    """The general way of all calls. `_mapped` does most of them before they come here."""
+class DirectWindow(Window):
+    """The general way of all calls. `_direct` does most of them before they come here.
 
-    def __init__(self, communicator: Any, flavor: int, shared: Shared) -> None:
-        super().__init__(communicator, flavor, shared.sizes, shared.units)
-        self.model = WIN_UNIFIED
-        self.native = Mapped(shared.control, self.epochs, shared.offsets, shared.sizes, shared.units)
-        whole = buffer.frombuffer(shared.control)
-        self.parts = [part(whole, *where) for where in zip(shared.offsets, shared.sizes, strict=True)]
-        self.memory = self.parts[self.rank]
-        self._reached = [Exposed(memory, False) for memory in self.parts]
+    `addresses`: where each member's memory begins, here or in its process. `exposed`: that memory, to operations.
+    """
+
+    model = WIN_UNIFIED
+
+    def __init__(
+        self,
+        communicator: Any,
+        flavor: int,
+        control: Control,
+        addresses: Sequence[int],
+        sizes: Sequence[int],
+        units: Sequence[int],
+    ) -> None:
+        super().__init__(communicator, flavor, sizes, units)
+        self.native = Direct(control, self.epochs, addresses, sizes, units, flavor == WIN_FLAVOR_DYNAMIC)
+        self.exposed: Sequence[Exposed | Apart] = ()
 
     def check(self, rank: int) -> None:
         if self.native is None:
@@ -54,19 +69,25 @@ class MappedWindow(Window):
             return call(*arguments)
         except MessageError as error:
             raise self.failed(error) from error
+        except MemoryGone as error:
+            raise self.gone() from error
+
+    def gone(self) -> BaseException:
+        """The exception for memory of a target that is not there."""
+        return self.fail(ERR_RMA_RANGE, "that memory of the target is not there, or not writable: it was unmapped")
 
     # ---- operations ----
 
     def put(self, origin: Simple, rank: int, place: Place) -> None:
         offset = self.reached(rank, place)
         data = self.fitting(origin, place.nbytes)
-        self._reached[rank].store(offset, place.count, place.datatype, data)
+        self._do(self.exposed[rank].store, offset, place.count, place.datatype, data)
 
     def get(self, origin: Simple, rank: int, place: Place) -> None:
         offset = self.reached(rank, place)
         room, land = self.room(origin, place.nbytes)
         if place.nbytes:
-            store(room, land, self._reached[rank].load(offset, place.count, place.datatype))
+            store(room, land, self._do(self.exposed[rank].load, offset, place.count, place.datatype))
 
     def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> None:
         offset = self.reached(rank, place)
@@ -94,11 +115,11 @@ class MappedWindow(Window):
             self._do(self.native.accumulate, rank, offset, type_, place.nbytes, numbers, data, before)
             return
         with self._holding(rank):
-            exposed = self._reached[rank]
+            exposed = self.exposed[rank]
             if before is None:
-                exposed.accumulate(op, offset, place.count, place.datatype, data)
+                self._do(exposed.accumulate, op, offset, place.count, place.datatype, data)
             else:
-                memoryview(before)[:] = exposed.fetch(op, offset, place.count, place.datatype, data)
+                memoryview(before)[:] = self._do(exposed.fetch, op, offset, place.count, place.datatype, data)
 
     @contextmanager
     def _holding(self, rank: int) -> Iterator[None]:
@@ -245,18 +266,15 @@ class MappedWindow(Window):
     def _refuse_memory(self) -> None:
         raise self.fail(ERR_RMA_FLAVOR, "only a window of Create_dynamic has memory attached to it")
 
-    def shared_query(self, rank: int) -> tuple[buffer, int]:
-        if rank == PROC_NULL:
-            rank = next((member for member, size in enumerate(self.sizes) if size), 0)
-        self.check(rank)
-        memory = self.parts[rank]
-        return part(memory, 0, memory.nbytes), self.units[rank]
-
     def free(self) -> None:
         self.check(self.rank)
         self.epochs.free()
         try:
             self._do(self.native.control.fence)
         finally:  # the memory goes at once, but for the parts that the program has
-            self.native = None
-            self.parts, self._reached, self.memory = [], [], buffer()
+            self.close()
+
+    def close(self) -> None:
+        """Lets go of all memory."""
+        self.native = None
+        self.exposed, self.memory = (), buffer()

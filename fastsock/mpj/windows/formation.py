@@ -17,9 +17,10 @@ from ..constants import (
     WIN_FLAVOR_SHARED,
 )
 from ..datatypes._memory import buffer
+from .created import CreatedWindow
 from .mapped import MappedWindow
 from .served import ServedWindow
-from .sharing import share
+from .sharing import open_to_all, share
 from .window_record import Window
 
 TYPE_CHECKING = False
@@ -49,12 +50,18 @@ def form(
         shared = share(communicator, flavor, size, unit)
         if shared is not None:
             return MappedWindow(communicator, flavor, shared)
+    if memory is None and flavor == WIN_FLAVOR_DYNAMIC:
+        memory = buffer()
+    if memory is not None and hints.get(SHARING) != "false":
+        opened = open_to_all(communicator, flavor, memory, unit)
+        if opened is not None:
+            return CreatedWindow(communicator, flavor, memory, opened)
     if flavor == WIN_FLAVOR_SHARED and communicator.size > 1:
         _refuse_shared(communicator)
     duplicate = creation.duplicate(communicator)
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
     if memory is None:
-        memory = buffer() if flavor == WIN_FLAVOR_DYNAMIC else buffer.allocate(size, True)
+        memory = buffer.allocate(size, True)
     # they share memory for their fences from now on: once a member has died, that cannot be formed
     given = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
     return ServedWindow(duplicate, flavor, memory, given[::2], given[1::2])

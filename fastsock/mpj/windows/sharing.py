@@ -1,23 +1,27 @@
-"""How the members of a communicator come to share the memory of a window."""
+"""How the members of a communicator come to share a window's memory, or to reach that of each other's processes."""
 
 from __future__ import annotations
 
 import _socket
 from collections.abc import Sequence
 
+from fastsock.core.binding._requests import MessageError
 from fastsock.core.binding._system import fetch_descriptor
 from fastsock.core.binding._window import Window as Control
-from fastsock.core.binding._window import create_window_memory
+from fastsock.core.binding._window import create_window_memory, window_table_bytes
 from fastsock.system.originals import originals
 
 from ..collectives.meeting import meet
-from ..constants import WIN_FLAVOR_SHARED
+from ..constants import WIN_FLAVOR_DYNAMIC, WIN_FLAVOR_SHARED
+from ..failures import translated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from fastsock.core.binding._team import Team
+
+    from ..datatypes._memory import buffer
 
 _LINE = 128  # parts begin at lines of the processor, so that members do not disturb each other
 _OPEN, _UNFETCHED, _FAILED = 2, 1, 0
@@ -49,6 +53,41 @@ def share(communicator: Any, flavor: int, size: int, unit: int) -> Shared | None
     offsets, total = _lay_out(sizes, 1 if flavor == WIN_FLAVOR_SHARED else _LINE)
     control = _share_quickly(communicator, calls, team, total)
     return None if control is None else Shared(control, offsets, sizes, units)
+
+
+class Opened:
+    """Memory of the members' own processes, which all of them reach. `addresses`, `sizes`, `units`: by member."""
+
+    __slots__ = ("addresses", "control", "sizes", "units")
+
+    def __init__(self, control: Control, addresses: list[int], sizes: list[int], units: list[int]) -> None:
+        self.control = control
+        self.addresses = addresses
+        self.sizes = sizes
+        self.units = units
+
+
+def open_to_all(communicator: Any, flavor: int, memory: buffer, unit: int) -> Opened | None:
+    """Returns how the members reach each other's own memory; None where one cannot. All call it, and get the same."""
+    calls = communicator.object_calls
+    team = communicator.members.team
+    if team is None:
+        return None
+    dynamic = flavor == WIN_FLAVOR_DYNAMIC
+    given = calls.integers(0 if dynamic else memory.address, 0 if dynamic else memory.nbytes, unit)
+    control = _share_quickly(communicator, calls, team, window_table_bytes(communicator.size) if dynamic else 0)
+    if control is None:
+        return None
+    try:
+        control.open_door()
+        control.fence()
+        met = control.meet_doors()
+    except MessageError as error:
+        raise translated(error, communicator) from error
+    if not min(calls.integers(int(met))):
+        control.shut_door()
+        return None
+    return Opened(control, given[::3], given[1::3], given[2::3])
 
 
 def _lay_out(sizes: Sequence[int], step: int) -> tuple[list[int], int]:

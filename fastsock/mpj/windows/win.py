@@ -22,8 +22,8 @@ from ..datatypes._memory import BOTTOM, acquire, buffer, part
 from ..exceptions import Exception as MPIException
 from ..handle import public
 from ..info import INFO_NULL, Info
+from ._direct import NativeWindowCalls
 from ._exported import Exported
-from ._mapped import NativeWindowCalls
 from .calls import WindowCalls
 from .window_record import NoWindow, Window
 
@@ -97,7 +97,7 @@ class Win(NativeWindowCalls, WindowCalls, Attributed, Named, Hinted, Exported, w
         """Open memory to the other members.
 
         Raises MPI.Exception: ERR_RMA_FLAVOR where the window is not one of `Create_dynamic`, ERR_RMA_ATTACH for memory
-        that overlaps what is attached.
+        that overlaps what is attached, or where there are too many pieces.
         """
         self.ob.attach(acquire(memory, False, False))
 

@@ -16,14 +16,17 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from .. import ranks
 from . import test_model
-from .ways import BY_MESSAGES, DEVICES, MESSAGES
+from .ways import DEVICES, MESSAGES, OWN, before, device_of
 
 PATIENCE_S = 40.0
 SIZE = 3
 LONGEST_MS = 30.0
+BATCH = 100  # programs of a job, which are the cheaper
+ROUNDS = 8  # of a program: each is an epoch of some ten operations of each rank
 
 
 # Two numbers of each target are equal whenever a lock is got. One rank is killed from outside.
@@ -64,10 +67,10 @@ def victims():
 def killed(seed: int) -> str:
     """One job of which a rank is killed. Returns what was wrong, or nothing."""
     chosen = random.Random(seed)
-    way = chosen.choice(["iodev", "iodev", "sysvdev", f"iodev{MESSAGES}"])
-    program = ranks.PREFIX + "import os\n" + (BY_MESSAGES if way.endswith(MESSAGES) else "")
+    way = chosen.choice(["iodev", "iodev", "sysvdev", f"iodev{OWN}", f"iodev{MESSAGES}"])
+    program = ranks.PREFIX + "import os\n" + before(way)
     program += f"SEED = {seed}\n" + ranks.source_of(victims)
-    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(SIZE), "--device", way.removesuffix(MESSAGES), "-c"]
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(SIZE), "--device", device_of(way), "-c"]
     job = subprocess.Popen([*command, program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert job.stdout is not None
     said: list[str] = []
@@ -88,18 +91,18 @@ def killed(seed: int) -> str:
         said.append(job.communicate(timeout=PATIENCE_S)[0])
     except subprocess.TimeoutExpired:
         job.kill()
-        return f"{way}: hangs\n{''.join(said)}"
+        return f"seed {seed}, {way}: hangs\n{''.join(said)}"
     text = "".join(said)
     if begun < SIZE or "torn" in text or "wrong" in text:
-        return f"{way}: {text}"
+        return f"seed {seed}, {way}: {text}"
     return ""
 
 
-def programmed(seed: int) -> str:
-    """One random program beside arrays. Returns what was wrong, or nothing."""
-    way = DEVICES[seed % len(DEVICES)]
+def programmed(seed: int, many: int) -> str:
+    """So many random programs beside arrays, in one job. Returns what was wrong, or nothing."""
+    way = DEVICES[seed // BATCH % len(DEVICES)]
     try:
-        test_model.check(2 + seed % 3, way, seed)
+        test_model.check(random.Random(seed).randrange(2, 5), way, range(seed, seed + many), ROUNDS)
     except AssertionError as error:
         return f"{way}: {error}"
     return ""
@@ -113,16 +116,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     words = parser.parse_args()
     print(f"seed {words.seed}", flush=True)
-    tasks: list[tuple[Callable[[int], str], int]] = []
-    tasks += [(killed, words.seed + number) for number in range(words.kills)]
-    tasks += [(programmed, words.seed + number) for number in range(words.programs)]
+    tasks: list[Callable[[], str]] = []
+    tasks += [partial(killed, words.seed + number) for number in range(words.kills)]
+    for number in range(0, words.programs, BATCH):
+        tasks.append(partial(programmed, words.seed + number, min(BATCH, words.programs - number)))
     bad = 0
     with ThreadPoolExecutor(words.jobs) as pool:
-        for (_, seed), wrong in zip(tasks, pool.map(lambda task: task[0](task[1]), tasks), strict=True):
+        for done, wrong in enumerate(pool.map(lambda task: task(), tasks), 1):
             if wrong:
                 bad += 1
-                print(f"seed {seed}: {wrong}", flush=True)
-    print(f"{len(tasks)} done, {bad} wrong")
+                print(wrong, flush=True)
+            if done % 100 == 0:
+                print(f"{done} of {len(tasks)} jobs, {bad} wrong", flush=True)
+    print(f"{words.kills} kills, {words.programs} programs in {len(tasks)} jobs, {bad} wrong")
     return 1 if bad else 0
 
 

@@ -37,6 +37,7 @@ def test_who_waits_for_a_lock_hears_that_its_owner_died(device):
             comm.recv(source=1)
             window.Lock(1, MPI.LOCK_SHARED)
             comm.send(None, 0)
+            comm.recv(source=0)
             die()
         if rank == 1:
             comm.recv(source=2)
@@ -47,6 +48,7 @@ def test_who_waits_for_a_lock_hears_that_its_owner_died(device):
             window.Unlock(1)
         else:
             comm.recv(source=2)
+            comm.send(None, 2)
             told_of_a_death(window.Lock, 0)
             window.Lock(1)
             window.Put(np.ones(1), 1)
@@ -58,7 +60,7 @@ def test_who_waits_for_a_lock_hears_that_its_owner_died(device):
         assert not window
         print("told", flush=True)
 
-    assert run(body, 3, device, status=1, before=TOLD).count("told") == 2
+    assert run(body, 3, device, status=1, before_it=TOLD).count("told") == 2
 
 
 @PROCESS
@@ -89,7 +91,7 @@ def test_operations_on_the_memory_of_a_rank_that_died_end_with_an_error(device):
         comm.sendrecv(None, 1 - rank, source=1 - rank)
         print("told", flush=True)
 
-    assert run(body, 3, device, status=1, before=TOLD).count("told") == 2
+    assert run(body, 3, device, status=1, before_it=TOLD).count("told") == 2
 
 
 @DEVICE

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from .ways import DEVICES, run
+from .ways import DEVICES, MESSAGES, run
 
 DEVICE = pytest.mark.parametrize("device", DEVICES)
 
@@ -204,9 +204,9 @@ def test_a_dynamic_window_reaches_what_is_attached(device):
         assert (memory == [0, 0, 0, 1, 2, 3, 4, 0, 0, 0]).all()
         window.Lock(other, MPI.LOCK_SHARED)
         for call in (window.Put, window.Get, window.Accumulate):
-            call(np.ones(6), other, addresses[other] + 40)  # the last is behind the end
             try:
-                window.Flush(other)
+                call(np.ones(6), other, addresses[other] + 40)  # the last is behind the end
+                window.Flush(other)  # by messages it is told by now
             except MPI.Exception as error:
                 assert error.Get_error_class() == MPI.ERR_RMA_RANGE, error
             else:
@@ -245,6 +245,55 @@ def test_long_data_that_a_target_refuses_leave_the_next_in_order():
                 raise AssertionError("not raised")
         comm.Barrier()
         assert (memory == (2.0 if rank == 1 else 0.0)).all()
+        window.Free()
+
+    run(body, 2, f"iodev{MESSAGES}")
+
+
+def test_memory_that_its_program_has_unmapped_is_an_error():
+    def body():
+        import ctypes
+        import mmap
+
+        libc = ctypes.CDLL(None)
+        libc.mmap.restype = ctypes.c_void_p
+        place = libc.mmap(None, ctypes.c_size_t(8192), mmap.PROT_READ | mmap.PROT_WRITE, 0x22, -1, ctypes.c_size_t(0))
+        memory = (ctypes.c_char * 8192).from_address(place)
+        window = MPI.Win.Create(memory, 1, comm=comm)
+        first = np.zeros(8, "u1")
+        if rank == 0:
+            window.Lock(1)
+            window.Put(np.ones(8192, "u1"), 1)
+            window.Unlock(1)
+        comm.Barrier()
+        if rank == 1:
+            assert bytes(memory) == b"\1" * 8192
+            libc.munmap(ctypes.c_void_p(place + 4096), ctypes.c_size_t(4096))
+        comm.Barrier()
+        if rank == 0:
+            window.Lock(1)
+            every_fourth = MPI.INT64_T.Create_vector(256, 1, 4).Commit()
+            for call, *arguments in [
+                (window.Put, np.ones(8192, "u1"), 1), (window.Get, np.ones(8192, "u1"), 1),
+                (window.Accumulate, np.ones(1), 1, 4096), (window.Put, np.ones(256), 1, [0, 1, every_fourth]),
+                (window.Get_accumulate, np.ones(1), np.ones(1), 1, [8184, 1]),
+                (window.Compare_and_swap, np.ones(1, "i8"), np.ones(1, "i8"), np.ones(1, "i8"), 1, 5000),
+                (window.Accumulate, np.ones(256), 1, [0, 1, every_fourth], MPI.MAX),
+            ]:  # fmt: skip
+                try:
+                    call(*arguments)
+                except MPI.Exception as error:
+                    assert error.Get_error_class() == MPI.ERR_RMA_RANGE, error
+                else:
+                    raise AssertionError(call)
+            window.Put(np.ones(16, "u1"), 1)  # of what failed some was done
+            window.Get(first, 1)
+            window.Accumulate(first, 1, 8)
+            window.Unlock(1)
+            assert (first == 1).all()
+        comm.Barrier()
+        if rank == 1:
+            assert bytes((ctypes.c_char * 16).from_address(place)) == b"\1" * 8 + b"\2" * 8
         window.Free()
 
     run(body, 2)
