@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from fastsock.core.binding._window import Window as Control
 
     from ..datatypes.buffers import Simple
-    from .apart import Apart
-    from .exposed import Exposed
     from .target import Place
 
 
@@ -57,7 +55,7 @@ class DirectWindow(Window):
     ) -> None:
         super().__init__(communicator, flavor, sizes, units)
         self.native = Direct(control, self.epochs, addresses, sizes, units, flavor == WIN_FLAVOR_DYNAMIC)
-        self.exposed: Sequence[Exposed | Apart] = ()
+        self.exposed: Sequence[Any] = ()
 
     def check(self, rank: int) -> None:
         if self.native is None:
