@@ -23,8 +23,8 @@ sys.path.insert(0, str(HERE.parent.parent))
 
 from tests.mpi4py_suite import running, source  # noqa: E402
 
-# Files, dynamic processes, GPUs and what wraps a C library's handles are left out.
-LEFT_OUT = ("MPI.File", "Spawn", "Open_port", "cupy", "MPI.Comm.Get_parent")
+# Dynamic processes, GPUs and what wraps a C library's handles are left out.
+LEFT_OUT = ("Spawn", "Open_port", "cupy", "MPI.Comm.Get_parent")
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,14 @@ static int reach_of_runs(const struct fs_layout *layout, struct fs_reach *reach)
 
 static int reach_of_pieces(const struct fs_layout *layout, struct fs_reach *reach)
 {
+    int64_t some = 0;
     for (int64_t i = 0; i < layout->count; i++) {
         const struct fs_piece *piece = &layout->pieces[i];
         struct fs_reach one;
+        if (piece->count <= 0) continue;
         if (!fs_layout_reach(piece->layout, &one) || !repeated(&one, piece->count, piece->step)) return 0;
         one.first += piece->offset, one.end += piece->offset;
-        if (i == 0) {
+        if (some++ == 0) {
             *reach = one;
             continue;
         }
@@ -112,6 +114,7 @@ static int64_t below_innermost(const struct fs_layout *layout, int64_t offset)
     }
     for (int64_t i = 0; layout->pieces && i < layout->count; i++) {
         const struct fs_piece *piece = &layout->pieces[i];
+        if (piece->count <= 0) continue;
         int64_t within = offset - piece->offset, copies;
         copies = whole_copies(&within, first_of(piece->layout, 0), piece->count, piece->step);
         int64_t more = copies * piece->layout->size + below(piece->layout, 0, within);

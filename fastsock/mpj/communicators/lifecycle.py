@@ -72,6 +72,7 @@ def _start(level: int) -> World:
     if ranks.find() is not None:
         raise MPIException(constants.ERR_OTHER, "MPI is initialized already")
     world = World(level, _ERRHANDLERS[_options().errors].ob)
+    world.files_chosen = _options().errors != "default"
     world.everyone = _predefined(world, WORLD, range(world.size), "COMM_WORLD")
     world.alone = _predefined(world, SELF, [world.rank], "COMM_SELF")
     ranks.add(world)

@@ -45,6 +45,8 @@ class World:
         self.internal_context = 2 * INTERNAL
         self.buffered = Buffered()
         self.default_errhandler = default_errhandler
+        self.files_chosen = False
+        """Whether the program chose it for files, too. Else their default is another."""
         self._channels = itertools.count()
         self._channels_lock = new_lock()
         self._hosts: tuple[Any, ...] | None = None

@@ -212,6 +212,6 @@ class File(FileCalls, Watched, wraps=OpenFile):
 
 
 def _errhandler(record: OpenFile) -> Any:
-    """Returns the error handler of a new file: that of FILE_NULL, unless errors are to end the program."""
-    default = record.communicator.world.default_errhandler
-    return default if default.fatal else _null.errhandler
+    """Returns the error handler of a new file: that of FILE_NULL, unless the program wants errors to end it."""
+    world = record.communicator.world
+    return world.default_errhandler if world.files_chosen and world.default_errhandler.fatal else _null.errhandler
