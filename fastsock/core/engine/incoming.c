@@ -48,7 +48,7 @@ static int begin_eager(struct fs_engine *engine, struct fs_link *link, const str
         link->in_wanted = request->error == FS_NO_MEMORY ? 0 : fs_wanted(request, frame->length);
         return 1;
     }
-    if (fs_is_revoked(engine, frame->context)) return 1; /* its bytes go nowhere */
+    if (frame->id == 0 && fs_is_revoked(engine, frame->context)) return 1; /* its bytes go nowhere */
     struct fs_message *message = fs_message_new(frame->context, link->peer, frame->tag, frame->length);
     if (message) message->payload = aligned_alloc(64, ((frame->length + 63) & ~(size_t)63) + 64);
     if (!message || !message->payload) {
@@ -80,11 +80,6 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
     if (request) {
         request->envelope = (struct fs_envelope){link->peer, frame->tag, frame->length};
         fs_rendezvous(engine, link, request, frame->id, &source);
-        fs_link_consumed(engine, link, 0);
-        return 1;
-    }
-    if (fs_is_revoked(engine, frame->context)) {
-        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, frame->id, 0, 0));
         fs_link_consumed(engine, link, 0);
         return 1;
     }

@@ -1,7 +1,7 @@
 /* What is pending in a context ends: the context is revoked; or it is of collective operations, and one of the members failed.
  *
- * A message that no receive has taken is dropped where the context is revoked.  Its sender does the same at its own end: it
- * takes back what it can, and what has gone is dropped over there.
+ * Where the context is revoked, a message that no receive has taken is dropped, unless its sender waits for an answer: that one
+ * hears of the revocation too, and takes it back.
  */
 #include <errno.h>
 
@@ -119,7 +119,7 @@ int fs_engine_revoke(struct fs_engine *engine, uint32_t context)
         end_pending(engine, 0);
         for (struct fs_message *message = engine->oldest, *newer; message; message = newer) {
             newer = message->newer;
-            if (message->context == context) drop(engine, message);
+            if (message->context == context && message->id == 0) drop(engine, message);
         }
         atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
         fs_wake(engine);

@@ -14,7 +14,7 @@ from fastsock.core.binding._messages cimport Matched as EngineMatched
 from fastsock.core.binding._requests cimport Request as EngineRequest
 from fastsock.core.binding._requests cimport aim, prepare_items, prepare_memory
 from fastsock.core.binding.engine cimport (
-    FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_layout, fs_request, fs_request_is_done,
+    FS_CONTEXT_REVOKED, FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_layout, fs_request, fs_request_is_done,
 )
 
 from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
@@ -206,6 +206,8 @@ cdef bint send_copy(Path path, const void *data, Py_ssize_t length, int dest, in
     request.engine = path.engine
     request.take_buffers(PyBytes_FromStringAndSize(<const char *>data, length), PyBUF_SIMPLE, FS_SENDING)
     path.engine.c_isend(request, path.peers[dest], tag, path.context, MODE)
+    if request.request.error == FS_CONTEXT_REVOKED:
+        raise path.engine.failure(&request.request)
     if not fs_request_is_done(&request.request):
         buffered.keep(request, length)
     return True

@@ -109,6 +109,7 @@ class Flush(Operation):
 
 def send_buffered(communicator: Any, data: bytes, dest: int, tag: int) -> None:
     """Sends bytes that belong to the buffer of the communicator, or of the process."""
+    communicator.unrevoked()
     peer = communicator.target(dest, tag)
     buffered = communicator.buffered or communicator.world.buffered
     with buffered.room_for(communicator, len(data)) as keep:

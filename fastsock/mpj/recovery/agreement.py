@@ -21,7 +21,7 @@ from collections.abc import Generator, Iterable, Sequence
 
 from fastsock.core.binding._requests import PEER_FAILED, PROTOCOL
 
-from ..constants import ERR_PROC_FAILED
+from ..constants import ERR_OTHER, ERR_PROC_FAILED
 from ..exceptions import Exception as MPIException
 
 TYPE_CHECKING = False
@@ -110,6 +110,8 @@ def steps(rounds: Rounds, state: State) -> Generator[Sequence[Any], None, State]
                 known = known.without(member)
                 continue
             kind, theirs = State.unpacked(bytes(request.payload))
+            if len(theirs.numbers) != len(state.numbers):
+                raise MPIException(ERR_OTHER, "some members have called Agree here, and others Shrink")
             if kind == _DECISION:
                 decision = theirs
             else:
