@@ -24,7 +24,7 @@ WAYS = ["iodev", "iodev", "sysvdev", f"iodev{TCP}"]
 FEWEST, MOST = 3, 6
 
 
-# All members do the same random calls and agree whether all could. If not they shrink, and go on until so many are left.
+# All members do the same random calls, and agree whether all could. If not they shrink, until so many are left.
 def survivors():
     import random
 
@@ -140,7 +140,8 @@ class Job:
         self.size, self.left = size, left
         self.way = self.chosen.choice(WAYS)
         device = self.way.removesuffix(TCP)
-        program = ranks.PREFIX.replace("50", "70") + BEFORE + f"SEED, LEFT = {seed}, {left}\n" + ranks.source_of(survivors)
+        program = ranks.PREFIX.replace("50", "70") + BEFORE + f"SEED, LEFT = {seed}, {left}\n"
+        program += ranks.source_of(survivors)
         command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(size), "--device", device, "--keep-going"]
         environ = os.environ | ({"FASTSOCK_TRANSPORTS": "tcp"} if device != self.way else {})
         self.process = subprocess.Popen(
