@@ -13,9 +13,10 @@ import pytest
 DEVICES = ["iodev", "smpdev", "sysvdev"]
 # a free-threaded Python says so of the package that sysvdev stands on
 NOT_OURS = "ignore:The global interpreter lock (GIL) has been enabled to load module 'sysv_ipc':RuntimeWarning"
-PREFIX = """
+PATIENCE_S = 50  # after which ranks that go on are hung, and say where
+PREFIX = f"""
 import faulthandler
-faulthandler.dump_traceback_later(50, exit=True)
+faulthandler.dump_traceback_later({PATIENCE_S}, exit=True)
 from fastsock.mpj import MPI
 import numpy as np
 comm = MPI.COMM_WORLD
@@ -30,17 +31,18 @@ def source_of(function):
     return textwrap.dedent("\n".join(lines[first + 1 :])) + "\n"
 
 
-def run(function, ranks, device="iodev", status=0, before=""):
+def run(function, ranks, device="iodev", status=0, before="", patience=PATIENCE_S):
     """Runs the body of a function on so many ranks, after the statements `before`; what they wrote. `status`: 0, 1 a
     failure, None either."""
     if device == "sysvdev":
         pytest.importorskip("sysv_ipc")
-    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "55"]
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device]
+    command += ["--timeout", str(patience + 5)]
     finished = subprocess.run(
-        [*command, "-c", PREFIX + before + source_of(function)],
+        [*command, "-c", PREFIX.replace(f"({PATIENCE_S},", f"({patience},") + before + source_of(function)],
         capture_output=True,
         text=True,
-        timeout=80,
+        timeout=patience + 30,
         stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONWARNINGS": f"error,{NOT_OURS}"},
     )

@@ -6,6 +6,7 @@ direct, _direct     the kinds whose origins do all by themselves, in general and
 mapped              such a window whose members map one memory
 created, apart      such a window of a program's own memory, in the processes of its members
 served              the kind that goes by messages
+near                the members on this host of such a window, whose memory the origin reaches itself
 origin              what an origin sends, and hears
 server, lock_table  what is done at the target
 _serving            natively: which thread does it

@@ -10,7 +10,6 @@ from fastsock.core.binding._window import MemoryGone
 
 from ..constants import (
     ERR_RMA_FLAVOR,
-    ERR_RMA_RANGE,
     ERR_WIN,
     LOCK_EXCLUSIVE,
     MODE_NOCHECK,
@@ -69,10 +68,6 @@ class DirectWindow(Window):
             raise self.failed(error) from error
         except MemoryGone as error:
             raise self.gone() from error
-
-    def gone(self) -> BaseException:
-        """The exception for memory of a target that is not there."""
-        return self.fail(ERR_RMA_RANGE, "that memory of the target is not there, or not writable: it was unmapped")
 
     # ---- operations ----
 

@@ -19,6 +19,7 @@ from ..constants import (
 from ..datatypes._memory import buffer
 from .created import CreatedWindow
 from .mapped import MappedWindow
+from .near import meet
 from .served import ServedWindow
 from .sharing import open_to_all, share
 from .window_record import Window
@@ -60,11 +61,14 @@ def form(
         _refuse_shared(communicator)
     duplicate = creation.duplicate(communicator)
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
+    near = None
+    if hints.get(SHARING) != "false" and flavor != WIN_FLAVOR_DYNAMIC and len(set(communicator.hosts)) > 1:
+        near = meet(duplicate, flavor, memory, size, unit)
     if memory is None:
-        memory = buffer.allocate(size, True)
+        memory = buffer.allocate(size, True) if near is None else near.memory
     # they share memory for their fences from now on: once a member has died, that cannot be formed
     given = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
-    return ServedWindow(duplicate, flavor, memory, given[::2], given[1::2])
+    return ServedWindow(duplicate, flavor, memory, given[::2], given[1::2], near)
 
 
 def _refuse_shared(communicator: Any) -> NoReturn:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from fastsock.core.binding._requests import MessageError
+from fastsock.core.binding._window import MemoryGone
 
 from ..collectives import prepared
 from ..constants import (
@@ -48,6 +49,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
+    from .near import Near
+
     Call = TypeVar("Call", bound=Callable[..., Any])
 
 
@@ -69,15 +72,24 @@ def _helping(call: Call) -> Call:
 
 
 class ServedWindow(Window):
-    """The origin's side. What it asks of itself, it does itself."""
+    """The origin's side. What it asks of itself, it does itself; so it writes and reads what is `near`."""
 
     def __init__(
-        self, communicator: Any, flavor: int, memory: buffer, sizes: Sequence[int], units: Sequence[int]
+        self,
+        communicator: Any,
+        flavor: int,
+        memory: buffer,
+        sizes: Sequence[int],
+        units: Sequence[int],
+        near: Near | None = None,
     ) -> None:
         super().__init__(communicator, flavor, sizes, units)
         self.model = WIN_UNIFIED  # the server reads and writes the memory that the program does
         self.memory = memory
         self.exposed = Exposed(memory, flavor == WIN_FLAVOR_DYNAMIC)
+        self._near = near
+        self._reached: dict[int, Any] = {} if near is None else {**near.exposed}
+        self._reached[self.rank] = self.exposed
         self.locks = LockTable()
         self.origin = Origin(self)
         self.targets = self.origin.targets
@@ -87,13 +99,23 @@ class ServedWindow(Window):
             self._server = Server(communicator, self.exposed, self.locks)
             self._server.start()
 
+    def _do(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except MessageError as error:
+            raise self.failed(error) from error
+        except MemoryGone as error:
+            raise self.gone() from error
+        except MPIException as error:
+            raise self.failed(error) from error.__cause__
+
     # ---- operations ----
 
     def put(self, origin: Simple, rank: int, place: Place) -> Outgoing | None:
         offset = self.reached(rank, place)
         data = self.fitting(origin, place.nbytes)
-        if rank == self.rank:
-            self.guarded(self.exposed.store, offset, place.count, place.datatype, data)
+        if rank in self._reached:
+            self._do(self._reached[rank].store, offset, place.count, place.datatype, data)
             return None
         return self.origin.send(rank, self._frame(PUT, offset, place), data, origin)
 
@@ -102,9 +124,8 @@ class ServedWindow(Window):
         room, land = self.room(origin, place.nbytes)
         if place.nbytes == 0:
             return None
-        if rank == self.rank:
-            data = self.guarded(self.exposed.load, offset, place.count, place.datatype)
-            store(room, land, data)
+        if rank in self._reached:
+            store(room, land, self._do(self._reached[rank].load, offset, place.count, place.datatype))
             return None
         return self.origin.ask(rank, self._frame(GET, offset, place), None, origin, (room, land, place.nbytes))
 
@@ -364,7 +385,9 @@ class ServedWindow(Window):
             self.engine.set_members(self.origin.context, None)
             self.communicator.close()
             self.exposed.close()
-            self.memory, self.parts = buffer(), ()
+            if self._near is not None:
+                self._near.close()
+            self.memory, self._near, self._reached = buffer(), None, {}
 
 
 def _argument(lock_type: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterable, Sequence
 
-from ..constants import ERR_GROUP, ERR_OTHER, ERR_RANK, ERR_TRUNCATE, ERR_WIN
+from ..constants import ERR_GROUP, ERR_OTHER, ERR_RANK, ERR_RMA_RANGE, ERR_TRUNCATE, ERR_WIN
 from ..datatypes._memory import buffer, landing, outgoing
 from ..exceptions import Exception as MPIException
 from ..failures import translated
@@ -76,6 +76,10 @@ class Window(Record, abc.ABC):
         if isinstance(exception, MPIException):
             self.errhandler.invoke(self, exception)
         return exception
+
+    def gone(self) -> BaseException:
+        """The exception for memory of a target that is not there."""
+        return self.fail(ERR_RMA_RANGE, "that memory of the target is not there, or not writable: it was unmapped")
 
     def guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function that knows nothing of the window. The error handler hears of its errors."""

@@ -25,6 +25,7 @@ from .ways import DEVICES, MESSAGES, OWN, before, device_of
 PATIENCE_S = 40.0
 SIZE = 3
 LONGEST_MS = 30.0
+LONGEST_S = 900  # of a job of programs, also beside other work
 BATCH = 100  # programs of a job, which are the cheaper
 ROUNDS = 8  # of a program: each is an epoch of some ten operations of each rank
 
@@ -102,7 +103,7 @@ def programmed(seed: int, many: int) -> str:
     """So many random programs beside arrays, in one job. Returns what was wrong, or nothing."""
     way = DEVICES[seed // BATCH % len(DEVICES)]
     try:
-        test_model.check(random.Random(seed).randrange(2, 5), way, range(seed, seed + many), ROUNDS)
+        test_model.check(random.Random(seed).randrange(2, 5), way, range(seed, seed + many), ROUNDS, patience=LONGEST_S)
     except AssertionError as error:
         return f"{way}: {error}"
     return ""

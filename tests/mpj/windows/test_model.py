@@ -132,9 +132,9 @@ def program():
             raise
 
 
-def check(ranks, way, seeds, rounds=ROUNDS):
+def check(ranks, way, seeds, rounds=ROUNDS, **more):
     """A program for each seed, in one job."""
-    run(program, ranks, way, before_it=f"SEEDS, ROUNDS = {seeds!r}, {rounds}\n")
+    run(program, ranks, way, before_it=f"SEEDS, ROUNDS = {seeds!r}, {rounds}\n", **more)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -43,6 +43,6 @@ def before(way):
     return BY_MESSAGES if way.endswith(MESSAGES) else OF_OWN_MEMORY if way.endswith(OWN) else ""
 
 
-def run(function, size, way="iodev", status=0, before_it=""):
+def run(function, size, way="iodev", status=0, before_it="", **more):
     """As ranks.run(), for a window that goes this way."""
-    return ranks.run(function, size, device_of(way), status, before(way) + before_it)
+    return ranks.run(function, size, device_of(way), status, before(way) + before_it, **more)
