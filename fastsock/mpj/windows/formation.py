@@ -19,7 +19,7 @@ from ..constants import (
 from ..datatypes._memory import buffer
 from .created import CreatedWindow
 from .mapped import MappedWindow
-from .near import meet
+from .near import Near, meet
 from .served import ServedWindow
 from .sharing import open_to_all, share
 from .window_record import Window
@@ -63,12 +63,21 @@ def form(
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
     near = None
     if hints.get(SHARING) != "false" and flavor != WIN_FLAVOR_DYNAMIC and len(set(communicator.hosts)) > 1:
-        near = meet(duplicate, flavor, memory, size, unit)
+        near = _meet_near(duplicate, flavor, memory, size, unit)
     if memory is None:
         memory = buffer.allocate(size, True) if near is None else near.memory
     # they share memory for their fences from now on: once a member has died, that cannot be formed
     given = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
     return ServedWindow(duplicate, flavor, memory, given[::2], given[1::2], near)
+
+
+def _meet_near(communicator: Any, flavor: int, memory: buffer | None, size: int, unit: int) -> Near | None:
+    """Returns how the members on this host reach each other. All members of all hosts call it."""
+    hosts = communicator.hosts
+    here = hosts[communicator.rank]
+    near = creation.split(communicator, hosts.index(here), 0)
+    ranks = [rank for rank, host in enumerate(hosts) if host == here]
+    return meet(near, ranks, flavor, memory, size, unit)
 
 
 def _refuse_shared(communicator: Any) -> NoReturn:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..communicators import creation
+from collections.abc import Mapping, Sequence
+
 from ..datatypes._memory import buffer, part
 from ._direct import Direct
 from ._epochs import Epochs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class Near:
     """`exposed`: the memory of each of them, by its rank in the window. `memory`: this member's own."""
 
-    def __init__(self, communicator: Any, memory: buffer, exposed: dict[int, Exposed | Apart], control: Any) -> None:
+    def __init__(self, communicator: Any, memory: buffer, exposed: Mapping[int, Any], control: Any) -> None:
         self._communicator = communicator
         self._control = control
         self.memory = memory
@@ -32,40 +33,39 @@ class Near:
         self.exposed, self.memory = {}, buffer()
 
 
-def meet(communicator: Any, flavor: int, memory: buffer | None, size: int, unit: int) -> Near | None:
-    """Returns how the members on this host reach each other; None where they do not, or there is one alone.
+def meet(
+    communicator: Any, ranks: Sequence[int], flavor: int, memory: buffer | None, size: int, unit: int
+) -> Near | None:
+    """Returns how the members on this host, who have these ranks in the window, reach each other; None where they do not.
 
-    `memory`: the program's own, where there is any; else `size` bytes are made here. All members of all hosts call it.
+    `communicator`: theirs, which this takes over. `memory`: the program's own, where there is any; else `size` bytes are
+    made here. All of them call it.
     """
-    hosts = communicator.hosts
-    here = hosts.index(hosts[communicator.rank])
-    near: Any = creation.split(communicator, here, 0)
-    ranks = [rank for rank, host in enumerate(hosts) if host == hosts[here]]
     if len(ranks) == 1:
         found = None
     elif memory is None:
-        found = _map(near, flavor, size, unit, ranks)
+        found = _map(communicator, flavor, size, unit, ranks)
     else:
-        found = _open(near, flavor, memory, unit, ranks)
+        found = _open(communicator, flavor, memory, unit, ranks)
     if found is None:
-        near.close()
+        communicator.close()
     return found
 
 
-def _map(near: Any, flavor: int, size: int, unit: int, ranks: list[int]) -> Near | None:
+def _map(near: Any, flavor: int, size: int, unit: int, ranks: Sequence[int]) -> Near | None:
     shared = share(near, flavor, size, unit)
     if shared is None:
         return None
     whole = buffer.frombuffer(shared.control)
     parts = [part(whole, *where) for where in zip(shared.offsets, shared.sizes, strict=True)]
-    exposed: dict[int, Exposed | Apart] = {rank: Exposed(memory, False) for rank, memory in zip(ranks, parts, strict=True)}
-    return Near(near, parts[near.rank], exposed, shared.control)
+    exposed = [Exposed(memory, False) for memory in parts]
+    return Near(near, parts[near.rank], dict(zip(ranks, exposed, strict=True)), shared.control)
 
 
-def _open(near: Any, flavor: int, memory: buffer, unit: int, ranks: list[int]) -> Near | None:
+def _open(near: Any, flavor: int, memory: buffer, unit: int, ranks: Sequence[int]) -> Near | None:
     opened = open_to_all(near, flavor, memory, unit)
     if opened is None:
         return None
     native = Direct(opened.control, Epochs(near.fail), opened.addresses, opened.sizes, opened.units, False)
-    exposed: dict[int, Exposed | Apart] = {rank: Apart(native, place) for place, rank in enumerate(ranks)}
-    return Near(near, memory, exposed, opened.control)
+    exposed = [Apart(native, place) for place in range(len(ranks))]
+    return Near(near, memory, dict(zip(ranks, exposed, strict=True)), opened.control)

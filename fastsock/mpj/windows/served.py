@@ -49,8 +49,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
-    from .near import Near
-
     Call = TypeVar("Call", bound=Callable[..., Any])
 
 
@@ -81,7 +79,7 @@ class ServedWindow(Window):
         memory: buffer,
         sizes: Sequence[int],
         units: Sequence[int],
-        near: Near | None = None,
+        near: Any = None,
     ) -> None:
         super().__init__(communicator, flavor, sizes, units)
         self.model = WIN_UNIFIED  # the server reads and writes the memory that the program does
