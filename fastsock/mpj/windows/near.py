@@ -38,8 +38,8 @@ def meet(
 ) -> Near | None:
     """Returns how the members on this host, who have these ranks in the window, reach each other; None where they do not.
 
-    `communicator`: theirs, which this takes over. `memory`: the program's own, where there is any; else `size` bytes are
-    made here. All of them call it.
+    `communicator`: theirs, which this takes over. `memory`: the program's own, where there is any; else there are `size`
+    new bytes. All of them call it.
     """
     if len(ranks) == 1:
         found = None
