@@ -36,10 +36,10 @@ class Near:
 def meet(
     communicator: Any, ranks: Sequence[int], flavor: int, memory: buffer | None, size: int, unit: int
 ) -> Near | None:
-    """Returns how the members on this host, who have these ranks in the window, reach each other; None where they do not.
+    """Returns how the members on this host reach each other; None where they do not. All of them call it.
 
-    `communicator`: theirs, which this takes over. `memory`: the program's own, where there is any; else there are `size`
-    new bytes. All of them call it.
+    `communicator`: theirs, which this takes over. `ranks`: theirs in the window. `memory`: the program's own, where there
+    is any; else there are `size` new bytes.
     """
     if len(ranks) == 1:
         found = None
