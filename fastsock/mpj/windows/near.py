@@ -38,8 +38,8 @@ def meet(
 ) -> Near | None:
     """Returns how the members on this host reach each other; None where they do not. All of them call it.
 
-    `communicator`: theirs, which this takes over. `ranks`: theirs in the window. `memory`: the program's own, where there
-    is any; else there are `size` new bytes.
+    `communicator`: theirs, which this takes over. `ranks`: theirs in the window. `memory`: the program's own, if
+    any; else there are `size` new bytes.
     """
     if len(ranks) == 1:
         found = None
