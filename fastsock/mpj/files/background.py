@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PATIENCE_S = 1.0
+"""How long a thread waits for the next access: to start one costs more than a short access."""
+
+
 class Access(Operation):
-    """One access: `work` returns how many bytes it moved. `failed_call` finds the words for an error."""
+    """One access: `work` returns how many bytes it moved. `told` makes what is raised of an error."""
 
     __slots__ = ("bell", "count", "error", "file_engine", "finished", "told", "work")
 
@@ -73,33 +77,37 @@ class Access(Operation):
 
 
 class Background:
-    """A thread for accesses, which begins with the first."""
+    """A thread for accesses. It begins with the first, and ends where none has come for a while."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = new_lock()
+        self._changed = threading.Condition(new_lock())
         self._queue: deque[Access] = deque()
         self._last: Access | None = None
-        self._runs = False
+        self._runs = self._ends = False
 
     def add(self, access: Access) -> None:
         """Has an access made once those before it are."""
-        with self._lock:
+        with self._changed:
             self._queue.append(access)
             self._last = access
             starts, self._runs = not self._runs, True
+            self._changed.notify()
         if starts:
             # it must not keep a program from its end
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def _run(self) -> None:
         while True:
-            with self._lock:
+            with self._changed:
+                if not self._queue and not self._ends:
+                    self._changed.wait(_PATIENCE_S)
                 if not self._queue:
                     self._runs = False
                     return
                 access = self._queue.popleft()
             access.do()
+            del access  # with the memory of the program
 
     def settle(self) -> None:
         """Waits until all that were added are made."""
@@ -107,3 +115,10 @@ class Background:
         if last is not None:
             last.wait()
             self._last = None
+
+    def end(self) -> None:
+        """Waits for all, and lets the thread end."""
+        self.settle()
+        with self._changed:
+            self._ends = True
+            self._changed.notify()

@@ -429,8 +429,8 @@ class OpenFile(Record):
 
     def close(self) -> None:
         self.check_no_split()
-        self._alone.settle()
-        self._together.settle()
+        self._alone.end()
+        self._together.end()
         several = self.communicator.size > 1
         try:
             self.pointer.close()  # now all have called it

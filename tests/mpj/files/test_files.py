@@ -258,6 +258,72 @@ def test_files_of_communicators_that_are_freed(tmp_path):
     run(body, 4, before=before(tmp_path))
 
 
+APART = """
+from fastsock.mpj.files import pointers
+from fastsock.mpj.windows import formation
+pointers.share = formation.share = lambda *_: None
+"""
+
+
+def test_the_shared_pointer_of_ranks_that_share_no_memory(tmp_path):
+    def body():
+        file = MPI.File.Open(comm, name, MPI.MODE_CREATE | MPI.MODE_RDWR | MPI.MODE_DELETE_ON_CLOSE)
+        for _ in range(10):
+            file.Write_shared(bytes([rank]))
+            file.Write_ordered(bytes([rank]))
+        comm.Barrier()
+        assert file.Get_position_shared() == file.Get_size() == 20 * size
+        comm.Barrier()
+        file.Seek_shared(-size, MPI.SEEK_END)
+        room = bytearray(1)
+        file.Read_ordered(room)
+        assert room[0] == rank
+        file.Close()
+        assert not pathlib.Path(name).exists()
+
+    run(body, 3, before=before(tmp_path) + APART)
+
+
+def test_more_files_than_a_communicator_has_pointers_for(tmp_path):
+    def body():
+        amode = MPI.MODE_CREATE | MPI.MODE_RDWR | MPI.MODE_DELETE_ON_CLOSE
+        for _ in range(2):
+            files = [MPI.File.Open(comm, f"{name}.{number}", amode) for number in range(70)]
+            for number, file in enumerate(files):
+                assert file.Get_position_shared() == 0
+                comm.Barrier()
+                file.Write_shared(bytes(number))
+            comm.Barrier()
+            assert [file.Get_position_shared() for file in files] == [size * number for number in range(70)]
+            for file in files:
+                file.Close()
+
+    run(body, 2, before=before(tmp_path))
+
+
+@pytest.mark.parametrize("device", ["iodev", "sysvdev"])
+def test_the_others_hear_that_a_member_died(device, tmp_path):
+    def body():
+        import signal
+
+        file = MPI.File.Open(comm, name, MPI.MODE_CREATE | MPI.MODE_RDWR)
+        file.Set_info(MPI.Info.Create({"collective_buffering": "true"}))
+        file.Write_at_all(rank, b"x")
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        request = file.Iwrite_at_all(rank, b"y")
+        for call in (request.Wait, file.Sync, lambda: file.Write_ordered(b"z"), file.Set_view):
+            assert "rank 2" in raised(MPI.ERR_PROC_FAILED, call)
+        file.Write_at(rank, b"w")
+        comm.sendrecv(None, 1 - rank, source=1 - rank)
+        raised(MPI.ERR_PROC_FAILED, file.Close)
+        assert not file
+        print("told")
+        comm.sendrecv(None, 1 - rank, source=1 - rank)
+
+    assert run(body, 3, device, status=1, before=before(tmp_path)).count("told") == 2
+
+
 def test_every_member_of_mpi4pys_class_is_there():
     """Names of mpi4py 4.1's File."""
     from fastsock.mpj.MPI import File
