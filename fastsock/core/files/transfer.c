@@ -3,22 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "guard.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
-
-#define LONG_RUN 2048               /* from here a call for each run costs less than a copy, or a page of a mapping */
-#define FAR_APART 16384             /* so does one for each of runs that share no page */
-#define MAPPED_MOST (64ll << 20)    /* at a time */
-#define BUFFERED_MOST (256ll << 10) /* at a time: it stays in the cache of the processor */
+#define LONG_RUN 8192               /* of reads: from here a call for each run costs less than a copy */
+#define FAR_APART 16384             /* so does one for each of runs that are so far apart */
+#define BUFFERED_MOST (512ll << 10) /* at a time: it stays in the cache of the processor */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -50,7 +42,15 @@ static int64_t write_run(int file, const unsigned char *data, int64_t bytes, int
     return done;
 }
 
-/* ---- locks ---- */
+/* ---- locks: nobody writes between somebody's reading and writing back of what lies between runs ---- */
+
+enum { TURNS = 64 };
+static pthread_rwlock_t turns[TURNS]; /* of the threads that use one descriptor: the kernel takes them for one owner */
+
+__attribute__((constructor)) static void make_turns(void)
+{
+    for (int i = 0; i < TURNS; i++) pthread_rwlock_init(&turns[i], NULL);
+}
 
 int fs_file_lock(int file, int64_t start, int64_t length, int kind)
 {
@@ -59,12 +59,25 @@ int fs_file_lock(int file, int64_t start, int64_t length, int kind)
     return fcntl(file, kind == FS_FILE_UNLOCK ? F_OFD_SETLK : F_OFD_SETLKW, &lock) == 0 ? 0 : -errno;
 }
 
-static int lock_alone(int file, int64_t start, int64_t length)
+/* Whether it got the lock: not every file system has any. */
+static int hold(int file, int64_t start, int64_t length, int how, int alone)
 {
+    if (how & FS_FILE_LOCKED) return 0;
+    pthread_rwlock_t *turn = &turns[file % TURNS];
+    if (alone) pthread_rwlock_wrlock(turn);
+    else pthread_rwlock_rdlock(turn);
     int result;
     do result = fs_file_lock(file, start, length, FS_FILE_ALONE);
-    while (result == -EINTR); /* who has it writes a few megabytes, and waits for nobody */
-    return result;
+    while (result == -EINTR); /* who has it writes, and waits for nobody */
+    if (result != 0) pthread_rwlock_unlock(turn);
+    return result == 0;
+}
+
+static void let_go(int file, int64_t start, int64_t length, int held)
+{
+    if (!held) return;
+    fs_file_lock(file, start, length, FS_FILE_UNLOCK);
+    pthread_rwlock_unlock(&turns[file % TURNS]);
 }
 
 /* ---- one transfer ---- */
@@ -75,7 +88,7 @@ struct transfer {
     int64_t from, bytes; /* of data, still to be moved */
     unsigned char *data;
     int64_t done;
-    int everywhere; /* it comes to every page on its way */
+    int how;
 };
 
 static int64_t place_of(const struct transfer *at, int64_t from)
@@ -106,13 +119,30 @@ static int one_run(void *context, int64_t offset, int64_t length)
     return count < length; /* the file ends there */
 }
 
-static int by_runs(struct transfer *at)
+static int by_runs(struct transfer *at, int64_t start, int64_t span)
 {
+    /* The kernel lets one at a time write to a file: who comes and goes with every run may sleep at every run. */
+    const int held = at->writing && hold(at->file, start, span, at->how, 0);
     int result = fs_layout_walk(at->view->layout, at->view->extent, at->from, at->bytes, one_run, at);
+    let_go(at->file, start, span, held);
     return result < 0 ? result : 0;
 }
 
-/* ---- through a mapping: what lies between is not touched, whoever writes there ---- */
+static int without_gaps(struct transfer *at, int64_t start)
+{
+    if (!at->writing) {
+        int64_t count = read_run(at->file, at->data, at->bytes, start);
+        if (count > 0) at->done = count;
+        return count < 0 ? (int)count : 0;
+    }
+    const int held = hold(at->file, start, at->bytes, at->how, 0);
+    int64_t count = write_run(at->file, at->data, at->bytes, start);
+    let_go(at->file, start, at->bytes, held);
+    if (count > 0) at->done = count;
+    return count < 0 ? (int)count : 0;
+}
+
+/* ---- through a buffer: what lies between is read along, and written back as it was ---- */
 
 void fs_file_take(const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, const void *part,
                   int64_t start)
@@ -128,85 +158,31 @@ void fs_file_put(const struct fs_file_view *view, int64_t from, const void *data
     fs_unpack(data, origin, view->layout, view->extent, from, bytes);
 }
 
-/* A part of the file that is in memory, from its byte `start` on. */
-struct copying {
-    const struct transfer *at;
-    unsigned char *part;
-    int64_t start, bytes;
-};
-
-static void copy(void *context)
+/* Of the data in a part of the file, which is in the buffer from its byte `start` on. */
+static void copy(const struct transfer *at, unsigned char *buffer, int64_t start, int64_t bytes)
 {
-    const struct copying *copying = context;
-    const struct transfer *at = copying->at;
-    if (at->writing) fs_file_put(at->view, at->from, at->data, copying->bytes, copying->part, copying->start);
-    else fs_file_take(at->view, at->from, at->data, copying->bytes, copying->part, copying->start);
+    if (at->writing) fs_file_put(at->view, at->from, at->data, bytes, buffer, start);
+    else fs_file_take(at->view, at->from, at->data, bytes, buffer, start);
 }
 
-static int64_t size_of(int file)
+static int read_part(struct transfer *at, unsigned char *buffer, int64_t start, int64_t length, int64_t bytes)
 {
-    struct stat status;
-    return fstat(file, &status) == 0 ? (int64_t)status.st_size : -errno;
-}
-
-/* What was in the way of a page. */
-static int fault_of(const struct transfer *at, int64_t end)
-{
-    int64_t size = size_of(at->file);
-    if (size < 0) return (int)size;
-    return size < end ? -FS_FILE_SHRANK : -ENOSPC;
-}
-
-/* The bytes of data up to `end`.  The file is so long. */
-static int through_window(struct transfer *at, int64_t end, int64_t bytes)
-{
-    const int64_t page = sysconf(_SC_PAGESIZE), start = place_of(at, at->from) / page * page;
-    const size_t length = (size_t)(end - start);
-    unsigned char *window = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, at->file, start);
-    if (window == MAP_FAILED) return -errno;
-    struct copying copying = {at, window, start, bytes};
-    if (at->everywhere) madvise(window, length, MADV_POPULATE_WRITE); /* where it fails the copy tells */
-    int result = fs_guarded(copy, &copying, window, length);
-    munmap(window, length);
-    if (result != 0) return fault_of(at, end);
+    int64_t got = read_run(at->file, buffer, length, start);
+    if (got < 0) return (int)got;
+    if (got < length) at->bytes = bytes = below(at, start + got) - at->from; /* the file ends there */
+    copy(at, buffer, start, bytes);
     moved(at, bytes);
     return 0;
 }
 
-static int through_mapping(struct transfer *at)
+static int change_part(struct transfer *at, unsigned char *buffer, int64_t start, int64_t length, int64_t bytes)
 {
-    const int64_t size = size_of(at->file), last = place_of(at, at->from + at->bytes - 1);
-    if (size < 0) return (int)size;
-    if (size <= last) { /* that makes it longer, and never shorter */
-        int64_t count = write_run(at->file, at->data + at->bytes - 1, 1, last);
-        if (count < 0) return (int)count;
-    }
-    while (at->bytes > 0) {
-        const int64_t end = place_of(at, at->from) + MAPPED_MOST;
-        const int64_t bytes = least(below(at, end) - at->from, at->bytes);
-        int result = through_window(at, place_of(at, at->from + bytes - 1) + 1, bytes);
-        if (result != 0) return result;
-    }
-    return 0;
-}
-
-/* ---- through a buffer: what lies between is read along, and written back as it was ---- */
-
-static int fill_window(struct transfer *at, unsigned char *buffer, int64_t start, int64_t length, int64_t bytes)
-{
-    struct copying copying = {at, buffer, start, bytes};
-    int64_t got = read_run(at->file, buffer, length, start);
+    int64_t got = bytes == length ? length : read_run(at->file, buffer, length, start);
     if (got < 0) return (int)got;
-    if (at->writing) {
-        if (got < length) memset(buffer + got, 0, (size_t)(length - got));
-        copy(&copying);
-        got = write_run(at->file, buffer, length, start);
-        if (got < 0) return (int)got;
-    } else {
-        if (got < length) bytes = copying.bytes = below(at, start + got) - at->from;
-        copy(&copying);
-        if (got < length) at->bytes = bytes; /* the file ends there */
-    }
+    if (got < length) memset(buffer + got, 0, (size_t)(length - got));
+    copy(at, buffer, start, bytes);
+    int64_t put = write_run(at->file, buffer, length, start);
+    if (put < 0) return (int)put;
     moved(at, bytes);
     return 0;
 }
@@ -220,10 +196,14 @@ static int through_buffer(struct transfer *at)
         const int64_t start = place_of(at, at->from);
         const int64_t bytes = least(below(at, start + BUFFERED_MOST) - at->from, at->bytes);
         const int64_t length = place_of(at, at->from + bytes - 1) + 1 - start;
-        if (at->writing) result = lock_alone(at->file, start, length);
-        if (result != 0) break;
-        result = fill_window(at, buffer, start, length, bytes);
-        if (at->writing) fs_file_lock(at->file, start, length, FS_FILE_UNLOCK);
+        if (!at->writing) {
+            result = read_part(at, buffer, start, length, bytes);
+            continue;
+        }
+        const int held = hold(at->file, start, length, at->how, 1);
+        if (held || at->how & FS_FILE_LOCKED) result = change_part(at, buffer, start, length, bytes);
+        else result = -ENOLCK;
+        let_go(at->file, start, length, held);
     }
     free(buffer);
     return result;
@@ -231,44 +211,38 @@ static int through_buffer(struct transfer *at)
 
 /* ---- which of these ---- */
 
-static int with_gaps(struct transfer *at, int64_t runs, int64_t span, int how)
+static int with_gaps(struct transfer *at, int64_t runs, int64_t start, int64_t span)
 {
-    if (at->bytes / runs >= LONG_RUN || span / runs >= FAR_APART || !(how & FS_FILE_READS)) return by_runs(at);
-    at->everywhere = span / runs <= sysconf(_SC_PAGESIZE);
-    if (at->writing && how & FS_FILE_MAPS) {
-        int result = through_mapping(at);
-        if (result != -ENODEV && result != -EACCES) return result; /* else: not every file can be mapped */
-    }
-    return through_buffer(at);
+    const int far = span / runs >= FAR_APART, longer = !at->writing && at->bytes / runs >= LONG_RUN;
+    if (far || longer || !(at->how & FS_FILE_READS)) return by_runs(at, start, span);
+    int result = through_buffer(at);
+    if (result != -ENOLCK) return result;
+    return by_runs(at, start, span); /* without locks nothing that lies between may be written */
 }
 
 /* Items that are ordered among each other, too. */
-static int ordered(struct transfer *at, int how)
+static int ordered(struct transfer *at)
 {
     const int64_t start = place_of(at, at->from), span = place_of(at, at->from + at->bytes - 1) + 1 - start;
-    if (span == at->bytes) {
-        int64_t count =
-            at->writing ? write_run(at->file, at->data, span, start) : read_run(at->file, at->data, span, start);
-        if (count > 0) at->done += count;
-        return count < 0 ? (int)count : 0;
-    }
+    if (span == at->bytes) return without_gaps(at, start);
     const int64_t items = (at->from % at->view->layout->size + at->bytes - 1) / at->view->layout->size + 1;
     int64_t runs;
     if (__builtin_mul_overflow(items, at->view->reach.runs, &runs)) runs = INT64_MAX;
-    return with_gaps(at, runs, span, how);
+    return with_gaps(at, runs, start, span);
 }
 
 /* Items that lie within each other: one after the other. */
-static int item_by_item(struct transfer *at, int how)
+static int item_by_item(struct transfer *at)
 {
     while (at->bytes > 0) {
         const int64_t size = at->view->layout->size, item = at->from / size, from = at->from % size;
         struct fs_file_view one = *at->view;
         one.start += item * one.extent;
         one.extent = one.reach.end - one.reach.first;
-        struct transfer inner = {at->file, at->writing, &one, from, least(size - from, at->bytes), at->data, 0, 0};
+        struct transfer inner = {at->file, at->writing, &one,   from, least(size - from, at->bytes),
+                                 at->data, 0,           at->how};
         const int64_t wanted = inner.bytes;
-        int result = ordered(&inner, how);
+        int result = ordered(&inner);
         if (result < 0) return result;
         moved(at, inner.done);
         if (inner.done < wanted) break;
@@ -276,21 +250,21 @@ static int item_by_item(struct transfer *at, int how)
     return 0;
 }
 
-static int64_t transfer(struct transfer *at, int how)
+static int64_t transfer(struct transfer *at)
 {
     if (at->bytes <= 0) return 0;
-    int result = fs_file_view_is_ordered(at->view) ? ordered(at, how) : item_by_item(at, how);
+    int result = fs_file_view_is_ordered(at->view) ? ordered(at) : item_by_item(at);
     return result < 0 ? result : at->done;
 }
 
 int64_t fs_file_read(int file, const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, int how)
 {
-    struct transfer at = {file, 0, view, from, bytes, data, 0, 0};
-    return transfer(&at, how);
+    struct transfer at = {file, 0, view, from, bytes, data, 0, how};
+    return transfer(&at);
 }
 
 int64_t fs_file_write(int file, const struct fs_file_view *view, int64_t from, const void *data, int64_t bytes, int how)
 {
-    struct transfer at = {file, 1, view, from, bytes, (unsigned char *)(uintptr_t)data, 0, 0};
-    return transfer(&at, how);
+    struct transfer at = {file, 1, view, from, bytes, (unsigned char *)(uintptr_t)data, 0, how};
+    return transfer(&at);
 }

@@ -1,7 +1,8 @@
 /* Data between memory without gaps and the places in a file that a view names.
  *
- * Functions return bytes of data, or a negative errno: FS_FILE_SHRANK where the file became shorter while it was mapped.
- * They may be called by several threads at once, without the interpreter's lock. */
+ * Functions return bytes of data, or a negative errno.  They may be called by several threads at once, without the
+ * interpreter's lock.  A write locks what it writes: so nothing is lost that is written next to a part that somebody reads,
+ * changes and writes back. */
 #ifndef FASTSOCK_FILES_TRANSFER_H
 #define FASTSOCK_FILES_TRANSFER_H
 
@@ -23,11 +24,9 @@ static inline int fs_file_view_is_ordered(const struct fs_file_view *view)
 }
 
 enum {
-    FS_FILE_MAPS = 1,  /* it may be mapped: it is on this host, and open for reading */
-    FS_FILE_READS = 2, /* it is open for reading */
+    FS_FILE_READS = 1,  /* it is open for reading */
+    FS_FILE_LOCKED = 2, /* the caller has the lock of all that lies between the first byte and the last */
 };
-
-enum { FS_FILE_SHRANK = 100000 };
 
 enum { FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE };
 

@@ -1,11 +1,10 @@
 from ..datatypes._memory import TypeRecord, buffer
 
-MAPS: int
 READS: int
+LOCKED: int
 UNLOCK: int
 SHARED: int
 ALONE: int
-SHRANK: int
 
 class Places:
     type: TypeRecord

@@ -17,7 +17,7 @@ cdef extern from "<sys/vfs.h>" nogil:
     int fstatfs(int file, statfs_result *result)
 
 cdef extern from "files/transfer.h" nogil:
-    enum: FS_FILE_MAPS, FS_FILE_READS, FS_FILE_SHRANK, FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE
+    enum: FS_FILE_READS, FS_FILE_LOCKED, FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE
     struct fs_reach:
         int64_t first, end, runs
     struct fs_file_view:
@@ -34,16 +34,13 @@ cdef extern from "files/transfer.h" nogil:
     void fs_file_put(const fs_file_view *view, int64_t start, const void *data, int64_t length, void *part, int64_t at)
     int fs_file_lock(int file, int64_t start, int64_t length, int kind)
 
-MAPS, READS = FS_FILE_MAPS, FS_FILE_READS
+READS, LOCKED = FS_FILE_READS, FS_FILE_LOCKED
 UNLOCK, SHARED, ALONE = FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE
-SHRANK = FS_FILE_SHRANK
-"""The error number of a file that became shorter while it was read or written."""
 
 
 cdef int64_t checked(int64_t result) except -1:
     if result < 0:
-        text = "it became shorter meanwhile" if result == -FS_FILE_SHRANK else _os.strerror(-result)
-        raise OSError(-result, text)
+        raise OSError(-result, _os.strerror(-result))
     return result
 
 

@@ -34,7 +34,7 @@ from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
 from . import two_phases
-from ._transfer import ALONE, MAPS, READS, SHARED, SHRANK, UNLOCK, file_system, lock
+from ._transfer import ALONE, LOCKED, READS, SHARED, UNLOCK, file_system, lock
 from .background import Access, Background
 from .calls import EXPLICIT, INDIVIDUAL, JOINT, ORDERED
 from .system_errors import told
@@ -109,8 +109,6 @@ class OpenFile(Record):
         """Those of all members, once they told each other."""
         self.between_hosts = file_system(descriptor) in _BETWEEN_HOSTS
         self.how = 0 if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_WRONLY else READS
-        if self.how and not self.between_hosts:
-            self.how |= MAPS
         self.two_phases = False
         self.split: tuple[str, Access] | None = None
         self._position = 0
@@ -139,10 +137,6 @@ class OpenFile(Record):
 
     def _said(self, error: BaseException) -> BaseException:
         if isinstance(error, OSError) and error.errno is not None:
-            if error.errno == SHRANK:
-                return told(
-                    errno.EIO, "it became shorter meanwhile, so no program may cut it now", f"{self.title} was accessed"
-                )
             return told(error.errno, str(error.strerror), f"{self.title} cannot do that")
         return translated(error, self.communicator)
 
@@ -405,7 +399,8 @@ class OpenFile(Record):
         with self._one_by_one:
             lock(self.descriptor, first, length, ALONE if writing else SHARED)
             try:
-                return self._carry(view, writing, start, data, False)
+                carry = view.places.write if writing else view.places.read
+                return carry(self.descriptor, start, data.address, data.nbytes, self.how | LOCKED)
             finally:
                 lock(self.descriptor, first, length, UNLOCK)
 

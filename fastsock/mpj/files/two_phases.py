@@ -176,18 +176,15 @@ class _Access:
             ]
         )
         descriptor = self.record.descriptor
-        covered = sum(length for _, _, length in slices) >= room.nbytes
-        if not covered:  # what lies between is written back as it was
-            lock(descriptor, first, room.nbytes, ALONE)
+        lock(descriptor, first, room.nbytes, ALONE)
         try:
-            if not covered:
+            if sum(length for _, _, length in slices) < room.nbytes:  # what lies between is written back as it was
                 _read_into(descriptor, room, first)
             for data, (member, low, length) in zip(datas, slices, strict=True):
                 self.parts[member][0].put(low, data.address, length, room, first)
             _write_from(descriptor, room, first)
         finally:
-            if not covered:
-                lock(descriptor, first, room.nbytes, UNLOCK)
+            lock(descriptor, first, room.nbytes, UNLOCK)
 
     def _read(self, room: buffer, first: int, slices: list[tuple[int, int, int]]) -> None:
         context, ranks, own = self.communicator.context, self.communicator.ranks, self.communicator.rank

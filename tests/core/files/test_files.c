@@ -1,13 +1,11 @@
 /* Where data lie in a file, and how they come there: against a byte at a time, for random ordered layouts. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "files/guard.h"
 #include "files/places.h"
 #include "files/transfer.h"
 
@@ -174,7 +172,7 @@ static void check_transfer(struct random *random, const struct model *model, int
 
 TEST(what_is_written_is_read_again_and_nothing_else_changes, 0)
 {
-    static const int ways[] = {0, FS_FILE_READS, FS_FILE_READS | FS_FILE_MAPS};
+    static const int ways[] = {0, FS_FILE_READS, FS_FILE_READS | FS_FILE_LOCKED};
     struct random random = random_from(72);
     static struct store store;
     int file = memfd_create("files", MFD_CLOEXEC);
@@ -203,24 +201,5 @@ TEST(items_that_lie_within_each_other_are_moved_one_by_one, 0)
     memset(data, 0, sizeof data);
     CHECK_EQUAL(fs_file_read(file, &view, 1, data, 7, FS_FILE_READS), 7);
     CHECK(memcmp(data, "abcdefg", 7) == 0);
-    close(file);
-}
-
-static unsigned char *page;
-
-static void touch(void *context) { *(volatile unsigned char *)context = 1; }
-
-TEST(a_page_that_is_gone_ends_the_copy_alone, NEEDS_FAULTS)
-{
-    int file = memfd_create("files", MFD_CLOEXEC);
-    CHECK(ftruncate(file, 4096) == 0);
-    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    CHECK(page != MAP_FAILED);
-    CHECK_EQUAL(fs_guarded(touch, page, page, 4096), 0);
-    CHECK(ftruncate(file, 0) == 0);
-    for (int i = 0; i < 3; i++) CHECK_EQUAL(fs_guarded(touch, page, page, 4096), -EFAULT);
-    CHECK(ftruncate(file, 4096) == 0);
-    CHECK_EQUAL(fs_guarded(touch, page + 1, page, 4096), 0);
-    munmap(page, 4096);
     close(file);
 }
