@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -35,11 +36,11 @@ def victims():
     import random
     import sys
 
-    print(rank, os.getpid(), flush=True)
+    print(f"rank {rank} is {os.getpid()}\n", end="", flush=True)
     window = MPI.Win.Allocate(32, 8, comm=comm)
     mine = random.Random(SEED + rank)
     comm.Barrier()
-    print(rank, "begins", flush=True)
+    print("begins\n", end="", flush=True)
     seen, one = np.zeros(2, "i8"), np.ones(1, "i8")
     try:
         while True:
@@ -75,19 +76,16 @@ def killed(seed: int) -> str:
     job = subprocess.Popen([*command, program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert job.stdout is not None
     said: list[str] = []
-    pids: dict[int, int] = {}
     begun = 0
     for line in job.stdout:
         said.append(line)
-        words = line.split()
-        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-            pids[int(words[0])] = int(words[1])
-        begun += words[1:] == ["begins"]
+        begun += line.count("begins")  # what two ranks write at once may be on one line
         if begun == SIZE:
             break
     if begun == SIZE:
+        processes = dict(re.findall(r"rank (\d) is (\d+)", "".join(said)))
         time.sleep(chosen.random() * LONGEST_MS / 1000)
-        os.kill(pids[chosen.randrange(SIZE)], signal.SIGKILL)
+        os.kill(int(processes[str(chosen.randrange(SIZE))]), signal.SIGKILL)
     try:
         said.append(job.communicate(timeout=PATIENCE_S)[0])
     except subprocess.TimeoutExpired:
