@@ -225,10 +225,17 @@ def test_writes_next_to_each_other_lose_nothing(tmp_path):
                 thread.join()
         file.Set_view(0)
         other.Set_view(4 * rank + 2, MPI.BYTE, tile)
-        thread = threading.Thread(target=other.Write_at, args=[0, own])
+        ended = threading.Event()
+
+        def until_ended():
+            while not ended.is_set():
+                other.Write_at(0, own)
+
+        thread = threading.Thread(target=until_ended)
         thread.start()
         for place in range(4 * rank + 3, 2000 * 4 * size, 4 * size):
             file.Write_at(place, b"\5")
+        ended.set()
         thread.join()
         comm.Barrier()
         file.Set_size(4 * size * count)
