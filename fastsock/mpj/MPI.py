@@ -13,13 +13,6 @@ if not _core.available:
     raise ImportError(f"fastsock.mpj needs the native core: {_core.why_not}")
 
 from . import ranks as _ranks
-from .absent import (
-    Close_port,
-    Lookup_name,
-    Open_port,
-    Publish_name,
-    Unpublish_name,
-)
 from .communicators import lifecycle as _lifecycle
 from .communicators.comm import Comm
 from .communicators.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
@@ -57,6 +50,9 @@ from .datatypes._memory import (
 from .datatypes.allocation import Aint_add, Aint_diff, Alloc_mem, Free_mem, Get_address
 from .datatypes.datatype import Datatype, _datatype_create, _datatype_decode, _typealign, _typecode
 from .datatypes.op import Op
+from .dynamic import calls as _dynamic
+from .dynamic.names import Lookup_name, Publish_name, Unpublish_name
+from .dynamic.opening import Close_port, Open_port
 from .environment import (
     Get_abi_fortran_info,
     Get_abi_info,

@@ -35,6 +35,7 @@ from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
@@ -120,6 +121,35 @@ class Connections(abc.ABC):
     def where(self, peer: int) -> str:
         """Path and address of that rank, for messages."""
 
+    # ---- who is who: ranks of one job, unless a device says otherwise ----
+
+    def parties(self) -> Mapping[str, hello.Party]:
+        """What this rank is to those that connect, by their roles."""
+        job = self.job
+        return {_ROLE: hello.Party(job.secret, job.name, job.rank, job.size)}
+
+    def peer_of(self, caller: hello.Caller) -> int:
+        """The rank that has proved who it is. Raises HelloError where it is not to be one."""
+        return caller.rank
+
+    def prove(self, peer: int, sock: Any, timeout: float) -> None:
+        """Says hello to that rank. Raises HelloError, TimeoutError."""
+        job = self.job
+        hello.connect(
+            sock, secret=job.secret, job=job.name, rank=job.rank, peer=peer, role=_ROLE, timeout=timeout
+        )  # fmt: skip
+
+    def goes_first(self, peer: int) -> bool:
+        """Whether that rank's attempt stands where both connect."""
+        return peer < int(self.job.rank)
+
+    def name(self, peer: int) -> str:
+        """A rank and its host, for messages."""
+        try:
+            return f"rank {peer} on {self.job.hostnames[peer]}"
+        except Exception:  # not everybody has joined yet: whatever goes wrong here must not hide what is told
+            return f"rank {peer}"
+
     # ---- starting and ending ----
 
     def start(self) -> None:
@@ -161,13 +191,6 @@ class Connections(abc.ABC):
             self._closing = True
             self._release()
             self._end_of_wake()
-
-    def name(self, peer: int) -> str:
-        """A rank and its host, for messages."""
-        try:
-            return f"rank {peer} on {self.job.hostnames[peer]}"
-        except Exception:  # not everybody has joined yet: whatever goes wrong here must not hide what is told
-            return f"rank {peer}"
 
     # ---- connecting ----
 
@@ -216,15 +239,7 @@ class Connections(abc.ABC):
         with self._lock:
             self._outgoing.add(sock)
         try:
-            hello.connect(
-                sock,
-                secret=self.job.secret,
-                job=self.job.name,
-                rank=self.job.rank,
-                peer=peer,
-                role=_ROLE,
-                timeout=_PATIENT,
-            )
+            self.prove(peer, sock, _PATIENT)
             sock.settimeout(None)
             kind, length = _VERDICT.unpack(_exactly(sock, _VERDICT.size))
             sent = _exactly(sock, length)
@@ -328,11 +343,8 @@ class Connections(abc.ABC):
         try:
             sock.setblocking(True)
             self.meet(sock, self._listener, address)
-            caller = hello.accept(
-                sock, secret=self.job.secret, job=self.job.name, rank=self.job.rank, size=self.job.size,
-                roles=(_ROLE,), timeout=_STRANGER_SECONDS,
-            )  # fmt: skip
-            kept = self._judge(caller.rank, sock)
+            caller = hello.accept(sock, self.parties(), timeout=_STRANGER_SECONDS)
+            kept = self._judge(self.peer_of(caller), sock)
         except (OSError, hello.HelloError, MemoryError):
             pass  # a stranger, or a rank that will notice by itself: its connection ends
         except Exception as error:  # a defect of ours; this may be the thread that welcomes all others, so it goes on
@@ -347,7 +359,7 @@ class Connections(abc.ABC):
         """The other end is rank `peer`: the verdict on its connection; whether it stands."""
         with self._lock:
             state = self._states.get(peer)
-            free = state is None or (state == _CONNECTING and peer < self.job.rank)
+            free = state is None or (state == _CONNECTING and self.goes_first(peer))
             if self._closing or state == _LOST or peer == self.job.rank:
                 why = "it has finished, or is about to" if self._closing else f"it has given up on rank {peer}"
                 sock.sendall(_verdict(_FAILED, why.encode()))

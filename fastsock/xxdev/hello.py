@@ -1,7 +1,8 @@
-"""Who is at the other end of a fresh connection: both ends prove that they know the job's secret, then data may follow.
+"""Who is at the other end of a fresh connection: both ends prove that they know one secret, then data may follow.
 
 The steps are those of fastsock/system/proof.py. The hello says the role, the own rank and the wanted rank; the
-challenge and the welcome say nothing. The key is derived from the job's name, so jobs that share a secret stay apart.
+challenge and the welcome say nothing. The role says which secret is meant: the job's, or one that ranks of several
+jobs share. The key is derived from a name too, so jobs that share a secret stay apart.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from ..system.proof import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["SECRET_BYTES", "SERVER", "Acceptor", "Caller", "Connector", "HelloError", "accept", "connect", "new_secret"]
+__all__ = ["SECRET_BYTES", "SERVER", "Acceptor", "Caller", "Connector", "HelloError", "Party", "accept", "connect", "new_secret"]
 
 SERVER = -1  # the rank of the wire-up server
 
@@ -59,6 +60,15 @@ class Caller:
         return f"Caller(rank={self.rank}, role={self.role!r})"
 
 
+class Party:
+    """What the accepting end is to those that come by one role: rank `rank` of `size` that share a secret."""
+
+    __slots__ = ("job", "rank", "secret", "size")
+
+    def __init__(self, secret: bytes, job: str, rank: int, size: int) -> None:
+        self.secret, self.job, self.rank, self.size = secret, job, rank, size
+
+
 def _key(secret: bytes, job: str) -> bytes:
     return hmac_sha256(secret, b"fastsock.xxdev.hello/1\0" + job.encode())
 
@@ -74,9 +84,10 @@ class Connector(Connecting):
 class Acceptor(Accepting):
     """The accepting end, without a socket: feed() what arrives until `done`; then `caller` is who connected."""
 
-    def __init__(self, *, secret: bytes, job: str, rank: int, size: int, roles: Collection[str]) -> None:
-        super().__init__(_PROTOCOL, _key(secret, job))
-        self._rank, self._size, self._roles = rank, size, roles
+    def __init__(self, parties: Mapping[str, Party]) -> None:
+        """`parties`: by the roles of those that may come."""
+        super().__init__(_PROTOCOL, b"")
+        self._parties = parties
         self._claimed: Caller | None = None
         self.caller: Caller | None = None
 
@@ -91,14 +102,16 @@ class Acceptor(Accepting):
     def _claim(self, message: bytes) -> Caller:
         _, padded, rank, peer, _ = _HELLO.unpack(message)
         role = padded.rstrip(b"\0").decode("ascii", "replace")
-        if role not in self._roles:
+        party = self._parties.get(role)
+        if party is None:
             raise self._refused("no such role here", f"it asks for the role {role!r}: there is none of that name")
-        if peer != self._rank:
+        if peer != party.rank:
             raise self._refused(
-                f"here is rank {self._rank}", f"it looks for rank {peer}, and this is rank {self._rank}"
+                f"here is rank {party.rank}", f"it looks for rank {peer}, and this is rank {party.rank}"
             )
-        if not 0 <= rank < self._size:
-            raise self._refused(f"the job has {self._size} ranks", f"it says that it is rank {rank} of {self._size}")
+        if not 0 <= rank < party.size:
+            raise self._refused(f"the job has {party.size} ranks", f"it says that it is rank {rank} of {party.size}")
+        self._key = _key(party.secret, party.job)
         return Caller(rank, role)
 
 
@@ -111,15 +124,13 @@ def connect(sock: Any, *, secret: bytes, job: str, rank: int, peer: int, role: s
     drive(sock, end, end.start(), timeout)
 
 
-def accept(
-    sock: Any, *, secret: bytes, job: str, rank: int, size: int, roles: Collection[str], timeout: float = 10.0
-) -> Caller:
-    """See who connected by `sock`, and prove to it that this is rank `rank` of its job.
+def accept(sock: Any, parties: Mapping[str, Party], *, timeout: float = 10.0) -> Caller:
+    """See who connected by `sock`, and prove to it that this is the rank that it looks for. `parties`: by role.
 
     Raises HelloError (a ConnectionError) or TimeoutError: then close the socket. Waits for one stranger as long as
     `timeout`: a thread that accepts from many uses Acceptor.
     """
-    end = Acceptor(secret=secret, job=job, rank=rank, size=size, roles=roles)
+    end = Acceptor(parties)
     drive(sock, end, b"", timeout)
     assert end.caller is not None
     return end.caller

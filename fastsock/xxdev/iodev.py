@@ -32,12 +32,12 @@ class Iodev(NetworkedDevice):
     name = "iodev"
 
     def connect_with(self) -> Connections:
-        return _Streams(self.job, self.engine, self.settings)
+        return Streams(self.job, self.engine, self.settings)
 
     def explain(self, peer: int) -> Any:
         """How messages to that rank travel, as `fastsock.explain()`; None before the first one, and to oneself."""
         connections = self.connections
-        sock = connections.standing.get(peer) if isinstance(connections, _Streams) else None
+        sock = connections.standing.get(peer) if isinstance(connections, Streams) else None
         if sock is None:
             return None
         from ..reporting import explanation  # slow to import, and few ask
@@ -45,7 +45,9 @@ class Iodev(NetworkedDevice):
         return explanation.explain(sock)
 
 
-class _Streams(TcpConnections):
+class Streams(TcpConnections):
+    """Connections by `fastsock.socket`."""
+
     kind = fast.socket
     nowhere = "a fast socket"
 

@@ -61,6 +61,7 @@ class NetworkedDevice(Device):
         if self.connections is not None:
             self.connections.close()
             self.connections = None
+        self._close_outside()
 
 
 def new_engine(job: Any, limits: settings.Settings) -> Any:

@@ -90,6 +90,7 @@ class Smpdev(Device):
                 company.engines.pop(self.job.rank, None)
                 company.finished[self.job.rank] += 1
             engine.close(timeout=-1)
+            self._close_outside()
 
 
 def run(size: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:

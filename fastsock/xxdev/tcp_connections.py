@@ -32,7 +32,12 @@ class TcpConnections(Connections):
         self.job.announce(host, port)
 
     def reach(self, peer: int) -> Any:
-        host, port = self._addresses[peer] = self.job.address_of(peer)
+        return self.reach_at(peer, self.job.address_of(peer))
+
+    def reach_at(self, peer: int, address: tuple[str, int]) -> Any:
+        """A socket connected to that rank, which listens there. Raises OSError."""
+        self._addresses[peer] = address
+        host, port = address
         sock = self._new(host)
         try:
             self.prepare(sock)

@@ -19,8 +19,12 @@ ROLES = ("data", "control")
 
 
 def acceptor(**changes):
-    values = {"secret": SECRET, "job": "job", "rank": 0, "size": 4, "roles": ROLES}
-    return hello.Acceptor(**(values | changes))
+    return hello.Acceptor(parties(**changes))
+
+
+def parties(*, roles=ROLES, **changes):
+    party = hello.Party(**({"secret": SECRET, "job": "job", "rank": 0, "size": 4} | changes))
+    return dict.fromkeys(roles, party)
 
 
 def connector(**changes):
@@ -153,7 +157,7 @@ def test_over_sockets():
         one.settimeout(5)
 
         def accepts():
-            callers.append(hello.accept(other, secret=SECRET, job="job", rank=0, size=4, roles=ROLES))
+            callers.append(hello.accept(other, parties()))
 
         thread = threading.Thread(target=accepts)
         thread.start()
@@ -168,11 +172,11 @@ def test_over_sockets():
 def test_silence_is_bounded():
     one, other = pair()
     with one, other, pytest.raises(TimeoutError):
-        hello.accept(other, secret=SECRET, job="job", rank=0, size=4, roles=ROLES, timeout=0.05)
+        hello.accept(other, parties(), timeout=0.05)
 
 
 def test_an_end_is_told():
     one, other = pair()
     one.close()
     with other, pytest.raises(hello.HelloError, match="closed the connection"):
-        hello.accept(other, secret=SECRET, job="job", rank=0, size=4, roles=ROLES)
+        hello.accept(other, parties())

@@ -14,7 +14,7 @@ from ._core cimport FREE_THREADED, LONG_COPY, checked, deadline_after, forget_lo
 from ._requests cimport UserRequest, REASON
 from .engine cimport (
     FS_CHANNELS, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
-    fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
+    fs_engine_add_peers, fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
     fs_engine_acknowledge, fs_engine_begin_user_request, fs_engine_clear_members, fs_engine_close, fs_engine_fail,
     fs_engine_failure, fs_engine_forget_fate, fs_engine_has_collectives, fs_engine_has_finished, fs_engine_is_revoked, fs_engine_revoke,
     fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
@@ -51,6 +51,23 @@ cdef enum:
 
 
 _engines = _weakref.WeakSet()
+
+
+cdef int *c_numbers(numbers, Py_ssize_t *count) except NULL:
+    """Integers as an array that its caller frees."""
+    cdef list given = list(numbers)
+    cdef Py_ssize_t place
+    cdef int *found = <int *>PyMem_Malloc(max(<Py_ssize_t>1, len(given)) * sizeof(int))
+    if found == NULL:
+        raise MemoryError()
+    try:
+        for place in range(len(given)):
+            found[place] = given[place]
+    except BaseException:
+        PyMem_Free(found)
+        raise
+    count[0] = len(given)
+    return found
 
 
 @cython.final
@@ -90,7 +107,7 @@ cdef class Engine(Messages):
         if self.engine == NULL:
             raise OSError(-error, f"message engine of rank {rank} among {size}: {_os.strerror(-error)}")
         self.rank = rank
-        self.size = size
+        self.size = self.peers = size
         _engines.add(self)
 
     def __dealloc__(self):
@@ -110,6 +127,27 @@ cdef class Engine(Messages):
         return numbers
 
     # ---- peers ----
+
+    def add_peers(self, ranks):
+        """Ranks of other jobs, by the numbers that they have there. Returns the first of their numbers here, which follow
+        each other. Raises OSError where there are too many."""
+        cdef Py_ssize_t count = 0
+        cdef int first
+        cdef int *given
+        self.alive()
+        given = c_numbers(ranks, &count)
+        first = fs_engine_add_peers(self.engine, given, count)
+        PyMem_Free(given)
+        if first < 0:
+            raise OSError(-first, f"rank {self.rank} knows too many ranks of other jobs: {_os.strerror(-first)}")
+        self.peers = max(self.peers, first + <int>count)
+        return first
+
+    def ask_for(self, int peer):
+        """Has a connection made to a peer, unless there is one: so its death is heard of."""
+        self.alive()
+        if fs_engine_ask_for(self.engine, peer):
+            self.call_missing(peer)
 
     cdef int check_attached(self, int peer, int error) except -1:
         if error == 0:
@@ -266,22 +304,16 @@ cdef class Engine(Messages):
 
     def set_members(self, uint32_t context, ranks):
         """Which ranks may send in that context: their failures end receives from anybody. None: all ranks again."""
-        cdef int *array
-        cdef Py_ssize_t count
+        cdef int *given
+        cdef Py_ssize_t count = 0
         if ranks is None:
             self.c_clear_members(context)
             return
-        given = list(ranks)
-        count = len(given)
-        array = <int *>PyMem_Malloc(max(count, 1) * sizeof(int))
-        if array == NULL:
-            raise MemoryError()
+        given = c_numbers(ranks, &count)
         try:
-            for i, rank in enumerate(given):
-                array[i] = rank
-            self.c_set_members(context, array, count)
+            self.c_set_members(context, given, count)
         finally:
-            PyMem_Free(array)
+            PyMem_Free(given)
 
     def user_request(self):
         """A UserRequest: a request among others. It completes when its complete() is called."""

@@ -31,7 +31,7 @@ cdef inline void aim(fs_request *request, int peer, int tag, uint32_t context) n
 # What brings an engine's requests on, and waits for them.
 cdef class Progress:
     cdef fs_engine *engine
-    cdef readonly int rank, size
+    cdef readonly int rank, size, peers
     cdef public object on_missing
     cdef void *newest  # of the completed requests that nobody collected; held only without the interpreter's lock
     cdef object __weakref__

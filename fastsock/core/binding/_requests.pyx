@@ -143,7 +143,7 @@ cdef class Progress:
                     f" {request.envelope.length} bytes, the buffer {request.length}; give a larger one")
             peer = request.envelope.source
         elif code == FS_PEER_FAILED:
-            text = why or ("there is no such rank" if not 0 <= peer < self.size else "the peer is gone")
+            text = why or ("there is no such rank" if not 0 <= peer < self.peers else "the peer is gone")
         elif code == FS_PROTOCOL:
             text = f"the peer broke the protocol: {why}; check that both run the same version of fastsock"
         elif code == FS_CANCELLED:

@@ -95,6 +95,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_verbs_counts(fs_engine *engine, int peer, fs_ibvx_counts *counts, char *device, size_t size)
     void fs_engine_fail(fs_engine *engine, int peer, const char *reason)
     void fs_engine_left(fs_engine *engine, int peer)
+    int fs_engine_add_peers(fs_engine *engine, const int *ranks, size_t count)
     int fs_engine_set_members(fs_engine *engine, uint32_t context, const int *ranks, size_t count)
     int fs_engine_clear_members(fs_engine *engine, uint32_t context)
     int fs_engine_reason(fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path)

@@ -132,7 +132,9 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
 void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason);
 /* That peer finished before it was attached.  Where it is attached, its goodbye says so. */
 void fs_engine_left(struct fs_engine *engine, int peer);
-/* A receive from anybody in that context fails where one of these ranks has failed; all by default.  0, -ENOMEM. */
+/* Ranks of other jobs, by what they call themselves: the number of the first of them here, or -ENOSPC. */
+int fs_engine_add_peers(struct fs_engine *engine, const int *ranks, size_t count);
+/* A receive from anybody in that context fails where one of these ranks has failed; the job's by default.  0, -ENOMEM. */
 int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count);
 int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
 /* Nothing goes on in that context any more: what is pending there ends with FS_CONTEXT_REVOKED, and so does what begins.  0, -ENOMEM. */

@@ -17,7 +17,7 @@ static int take_greeting(struct fs_engine *engine, struct fs_link *link)
         fs_link_broken(engine, link, "it speaks another version, or has another byte order");
         return 0;
     }
-    if (greeting->rank != link->peer) {
+    if (greeting->rank != engine->peers[link->peer].calls_itself) {
         fs_link_broken(engine, link, "it says that it is another rank");
         return 0;
     }

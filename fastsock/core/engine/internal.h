@@ -12,6 +12,7 @@
 #include "system.h"
 
 #define FS_BUCKETS 256u
+#define FS_MOST_OTHERS 65536 /* ranks of other jobs that one rank can know */
 #define FS_IDLE_ROUNDS 64u  /* of progress without anything to do, until the other ends' lives are looked at */
 #define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
 
@@ -87,6 +88,7 @@ enum fs_peer_state { FS_MISSING, FS_LINKED, FS_LOCAL, FS_LEFT, FS_FAILED };
 
 struct fs_peer {
     uint8_t state, asked, was_local;
+    int calls_itself; /* its rank, in its own job */
     struct fs_link *link;
     struct fs_engine *local; /* held */
     struct fs_queue waiting; /* sends to a peer that is missing still */
@@ -151,9 +153,10 @@ struct fs_engine {
     struct fs_engine *next, *previous;      /* of this process */
     struct fs_engine *next_held;            /* of those that a fork under way holds */
     int rank, size;
+    _Atomic int peer_count; /* the ranks of the job, and behind them those of other jobs */
     struct fs_engine_options options;
     uint64_t spin_ticks;
-    struct fs_peer *peers;
+    struct fs_peer *peers; /* they never move: room for FS_MOST_OTHERS more is reserved */
     /* links are never freed before the engine: whoever waits looks at them without the lock */
     struct fs_link **links;
     _Atomic int link_count;
@@ -207,7 +210,14 @@ struct fs_engine {
 /* What each file offers to those below it on this page; nothing here calls what stands behind it.  Links have their own part,
  * in link.h: it stands between local.c and rendezvous.c. */
 
-static inline int fs_is_peer(const struct fs_engine *engine, int peer) { return peer >= 0 && peer < engine->size; }
+static inline int fs_peer_count(const struct fs_engine *engine)
+{
+    return atomic_load_explicit(&engine->peer_count, memory_order_acquire);
+}
+static inline int fs_is_peer(const struct fs_engine *engine, int peer)
+{
+    return peer >= 0 && peer < fs_peer_count(engine);
+}
 static inline int fs_has_failed(const struct fs_engine *engine, int peer)
 {
     return engine->peers[peer].state == FS_FAILED || engine->peers[peer].state == FS_LEFT;
@@ -371,6 +381,8 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
 void fs_end_doomed(struct fs_engine *engine);
 
 /* peers.c */
+int fs_peers_reserve(struct fs_engine *engine); /* 0, or -ENOMEM */
+void fs_peers_free(struct fs_engine *engine);
 void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */
 
 /* collectives.c: without the lock */

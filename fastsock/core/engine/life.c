@@ -16,7 +16,6 @@ static void free_engine(struct fs_engine *engine)
     }
     for (int i = 0; i < atomic_load(&engine->link_count); i++) fs_link_free(engine->links[i]);
     fs_verbs_close(engine);
-    for (int i = 0; i < engine->size; i++) free(engine->peers[i].reason);
     while (engine->members) {
         struct fs_members *next = engine->members->next;
         free(engine->members);
@@ -31,8 +30,7 @@ static void free_engine(struct fs_engine *engine)
     if (engine->shown != &engine->unread) fs_shown_give(engine->shown);
     free((void *)engine->stamps);
     free(engine->slots);
-    free(engine->links);
-    free(engine->peers);
+    fs_peers_free(engine);
     free(engine);
 }
 
@@ -44,17 +42,13 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     struct fs_engine *engine = aligned_alloc(_Alignof(struct fs_engine), sizeof *engine);
     if (!engine) return NULL;
     memset(engine, 0, sizeof *engine);
-    engine->peers = calloc((size_t)size, sizeof *engine->peers);
-    engine->links = calloc((size_t)size, sizeof(struct fs_link *));
-    if (!engine->peers || !engine->links) {
-        free(engine->peers);
-        free(engine->links);
-        free(engine);
-        return NULL;
-    }
     engine->holders = 1;
     engine->rank = rank;
     engine->size = size;
+    if (fs_peers_reserve(engine) != 0) {
+        free(engine);
+        return NULL;
+    }
     engine->options = *options;
     engine->spin_ticks = (uint64_t)(options->spin_us * fs_ticks_per_us());
     engine->generation = fs_generation();
@@ -92,7 +86,7 @@ int fs_engine_leave(struct fs_engine *engine)
     fs_engine_progress(engine);
     int left = 1;
     fs_engine_lock(engine);
-    for (int rank = 0; rank < engine->size; rank++) {
+    for (int rank = 0; rank < fs_peer_count(engine); rank++) {
         struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_LINKED) left &= fs_link_leave(engine, peer->link);
         else left &= peer->waiting.first == NULL; /* until it is attached, or given up */
@@ -117,7 +111,7 @@ void fs_engine_close(struct fs_engine *engine)
     if (!usable) return; /* a child's copy: nothing of it is the child's */
     fs_leave_local_peers(engine);
     fs_engine_lock(engine);
-    for (int rank = 0; rank < engine->size; rank++) {
+    for (int rank = 0; rank < fs_peer_count(engine); rank++) {
         struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
         if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, FS_CLOSED_HERE);

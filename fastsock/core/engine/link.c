@@ -109,7 +109,7 @@ void fs_link_abandon_descriptor(struct fs_link *link)
 
 int fs_link_attach(struct fs_engine *engine, struct fs_link *link)
 {
-    if (link->peer < 0 || link->peer >= engine->size || link->peer == engine->rank) return -EINVAL;
+    if (!fs_is_peer(engine, link->peer) || link->peer == engine->rank) return -EINVAL;
     fs_engine_lock(engine);
     struct fs_peer *peer = &engine->peers[link->peer];
     int error = 0;

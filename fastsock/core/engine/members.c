@@ -68,7 +68,7 @@ static const struct fs_members *members_of(const struct fs_engine *engine, uint3
 int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank)
 {
     const struct fs_members *members = members_of(engine, context);
-    if (!members) return 1;
+    if (!members) return rank < engine->size;
     size_t low = 0, high = members->count;
     while (low < high) {
         size_t middle = (low + high) / 2;

@@ -1,10 +1,56 @@
-/* The other ranks: those of this process, those given up, and why. */
+/* The other ranks: those of other jobs, those of this process, those given up, and why. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "internal.h"
+
+/* ---- all of them ---- */
+
+static size_t room(const struct fs_engine *engine) { return (size_t)engine->size + FS_MOST_OTHERS; }
+
+/* Memory that is used only as far as there are peers. */
+static void *reserve(size_t size)
+{
+    void *found = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return found == MAP_FAILED ? NULL : found;
+}
+
+int fs_peers_reserve(struct fs_engine *engine)
+{
+    engine->peers = reserve(room(engine) * sizeof *engine->peers);
+    engine->links = reserve(room(engine) * sizeof(struct fs_link *));
+    if (!engine->peers || !engine->links) {
+        fs_peers_free(engine);
+        return -ENOMEM;
+    }
+    for (int rank = 0; rank < engine->size; rank++) engine->peers[rank].calls_itself = rank;
+    atomic_store_explicit(&engine->peer_count, engine->size, memory_order_release);
+    return 0;
+}
+
+void fs_peers_free(struct fs_engine *engine)
+{
+    for (int i = 0; i < fs_peer_count(engine); i++) free(engine->peers[i].reason);
+    if (engine->peers) munmap(engine->peers, room(engine) * sizeof *engine->peers);
+    if (engine->links) munmap((void *)engine->links, room(engine) * sizeof(struct fs_link *));
+}
+
+int fs_engine_add_peers(struct fs_engine *engine, const int *ranks, size_t count)
+{
+    fs_engine_lock(engine);
+    const int first = fs_peer_count(engine);
+    if (count > room(engine) - (size_t)first) {
+        fs_engine_unlock(engine);
+        return -ENOSPC;
+    }
+    for (size_t i = 0; i < count; i++) engine->peers[(size_t)first + i].calls_itself = ranks[i];
+    atomic_store_explicit(&engine->peer_count, first + (int)count, memory_order_release);
+    fs_engine_unlock(engine);
+    return first;
+}
 
 /* ---- ranks of this process ---- */
 
@@ -58,7 +104,7 @@ static void part(struct fs_engine *engine, struct fs_engine *other, int error, c
 
 void fs_leave_local_peers(struct fs_engine *engine)
 {
-    for (int rank = 0; rank < engine->size; rank++) {
+    for (int rank = 0; rank < fs_peer_count(engine); rank++) {
         fs_engine_lock(engine);
         struct fs_engine *other = engine->peers[rank].local;
         engine->peers[rank].local = NULL;

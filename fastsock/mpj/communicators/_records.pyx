@@ -17,7 +17,7 @@ from ..constants import ERR_COMM, ERR_INTERN
 from ..exceptions import Exception as MPIException
 from ..handle import numbered
 from ..messages._point_to_point import Path
-from .context_numbers import FIRST, LIMIT
+from .context_numbers import FIRST, OUTSIDE
 from ..tags import APART as _APART
 from .declining import NO_TEAM
 
@@ -26,7 +26,7 @@ cdef enum:
 
 cdef uint32_t APART = _APART
 
-cdef int LAST = LIMIT
+cdef int LAST = OUTSIDE
 # Held for the moment in which a record gets what it has one of. A finalizer or a signal handler may come in between.
 _making = new_recursive_lock()
 
@@ -71,6 +71,14 @@ cdef class ContextNumbers:
             self.given.discard(number)
             self.unused.append(number)
 
+    def claim(self, number):
+        """Takes a number that somebody proposes. Returns whether it was free."""
+        with cython.critical_section(self):
+            if number in self.given:
+                return False
+            self.given.add(number)
+            return True
+
     cpdef int free(self, number) except -1:
         """Takes back the number of a communicator that was freed, if it came from here."""
         with cython.critical_section(self):
@@ -80,6 +88,15 @@ cdef class ContextNumbers:
 
 cdef tuple as_ranks(ranks):
     return ranks if type(ranks) is tuple else tuple(ranks)
+
+
+cdef bint any_beyond(tuple ranks, int size) except -1:
+    """Whether one of them is a rank of another job."""
+    cdef object rank
+    for rank in ranks:
+        if <int>rank >= size:
+            return True
+    return False
 
 
 cdef bint are_places(tuple ranks) except -1:
@@ -96,7 +113,7 @@ cdef class CommunicatorState:
     """What the methods of a communicator's record work on.
 
     `ranks`: the members' ranks in the world; `peers`: those of the ranks that messages go to. `plain`: a peer's rank here is its
-    rank in the world. `like`: a communicator of the same ranks in the same order, where there is one.
+    rank in the world. `mixed`: some members are ranks of other jobs. `like`: a communicator of the same ranks in the same order, where there is one.
     """
 
     cdef object __weakref__
@@ -110,7 +127,7 @@ cdef class CommunicatorState:
     cdef readonly tuple ranks, peers
     cdef readonly int rank, size, context
     cdef int world_size
-    cdef readonly bint inter, plain
+    cdef readonly bint inter, plain, mixed
 
     cdef public object topology
     cdef public bint teamed
@@ -134,10 +151,13 @@ cdef class CommunicatorState:
             self.rank = self.ranks.index(world.rank)
             self.peers = as_ranks(remote) if self.inter else self.ranks
             self.plain = are_places(self.peers)
+            self.mixed = any_beyond(self.ranks, self.world_size) or (
+                self.inter and any_beyond(self.peers, self.world_size))
         else:
             self.world, self.engine, self.numbers = like.world, like.engine, like.numbers
             self.world_size = like.world_size
             self.ranks, self.rank, self.peers, self.plain = like.ranks, like.rank, like.peers, like.plain
+            self.mixed = like.mixed
         self.size = len(self.ranks)
         self.errhandler_ = world.default_errhandler
         self.team_calls = NO_TEAM
@@ -156,7 +176,7 @@ cdef class CommunicatorState:
         cdef int[MANY] here
         cdef int *members = here
         self.context = 2 * number
-        if count >= self.world_size:
+        if not self.among_some(count):
             return
         if count > MANY:
             members = <int *>malloc(count * sizeof(int))
@@ -170,14 +190,24 @@ cdef class CommunicatorState:
         finally:
             if members != here:
                 free(members)
+        if self.mixed:
+            self.world.others.opened(everybody)
+
+    cdef bint among_some(self, Py_ssize_t count) noexcept:
+        """Whether its contexts are not for all ranks of the job, and for them alone."""
+        return self.mixed or count < self.world_size
 
     def close(self):
         """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
-        if len(self.everybody()) < self.world_size:
+        if self.among_some(len(self.everybody())):
             self.engine.c_clear_members(<uint32_t>self.context)
             self.engine.c_clear_members(<uint32_t>self.context + 1)
         self.forget_fate()
         self.numbers.free(self.context // 2)
+        if self.mixed:
+            self.world.others.closed(self.everybody())
+            if self.world.parent is self:
+                self.world.parent = None
         self.members_ = self.remote_ = self.neighbour_calls = self.starting = self.team_objects = None
         self.team_calls = NO_TEAM
 

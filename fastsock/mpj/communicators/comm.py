@@ -36,7 +36,7 @@ from ..messages.objects import Objects
 from ..messages.point_to_point import PointToPoint
 from ..messages.request import Request
 from ..recovery.calls import Recovery
-from . import creation
+from . import creation, dynamic_calls
 from .communicator_record import Communicator, Intercommunicator, NoCommunicator
 from .group import Group, GroupRecord
 from .named import Hinted, Named, hints
@@ -231,7 +231,13 @@ class Comm(
         self._forget()
 
     def Disconnect(self) -> None:
-        """Do what `Free` does."""
+        """Wait until all members have got here; then do what `Free` does. All members call it.
+
+        Where nothing else connects the members' jobs, the failure of one does not end the other from now on.
+        """
+        communicator = self.ob
+        if isinstance(communicator, Communicator) and communicator.mixed:
+            self.Barrier()
         self.Free()
 
     # Fault tolerance
@@ -315,13 +321,18 @@ class Comm(
 
     @classmethod
     def Get_parent(cls) -> Any:
-        """Return COMM_NULL: no program is spawned, so there is no parent."""
-        return cls.wrapper(Intercommunicator)()
+        """Return the intercommunicator with those that spawned this job; COMM_NULL where nobody did, or it was freed."""
+        record = ranks.current().parent
+        return cls.wrapper(Intercommunicator)() if record is None else cls.for_record(record)
 
     @classmethod
     def Join(cls, fd: int) -> Any:
-        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
-        raise NotImplementedError("dynamic processes: Join is not there; start all ranks together")
+        """Return the intercommunicator of this process and the one at the other end of a connected socket.
+
+        `fd`: its descriptor, which stays open; both ends call it, and nothing else is in it. Raises MPI.Exception
+        (ERR_OTHER) where the other end does not answer so.
+        """
+        return cls.wrapper(Intercommunicator).of(dynamic_calls.calls.join(ranks.current(), fd))
 
     # Attributes
 

@@ -160,6 +160,8 @@ class Communicator(CommunicatorState):
     @property
     def hosts(self) -> tuple[Any, ...]:
         """Which host each member is on. Waits until all ranks have joined."""
+        if self.mixed:
+            return tuple([self.world.host_of(rank) for rank in self.ranks])
         hosts = self.world.hosts
         return tuple([hosts[rank] for rank in self.ranks])
 

@@ -5,4 +5,6 @@ from __future__ import annotations
 WORLD, SELF, INTERNAL = 0, 1, 2
 """Numbers that are never given: the predefined communicators, and what belongs to none."""
 FIRST = 3
+OUTSIDE = 1 << 29
+"""From here on are those of communicators with members of several jobs: all members agree on one that is free."""
 LIMIT = 1 << 30

@@ -2,12 +2,14 @@
 Making communicators: the members agree on a number that no other communicator of any of them has.
 
 Numbers are given by one member, the first of the new communicator, out of a supply that no other process gives from
-(`context_numbers`). So an agreement is a broadcast, and threads may make several communicators at the same time.
+(`context_numbers`). So an agreement is a broadcast, and threads may make several communicators at the same time. Where
+members belong to several jobs the first proposes a number at random, until all members say that they have it free.
 """
 
 from __future__ import annotations
 
 import binascii
+import random
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -22,6 +24,7 @@ from ..messages.operation_records import Collective, Nothing, Operation
 from ..messages.pickling import CODEC
 from ..tags import AGREEMENT, CREATION
 from .communicator_record import Communicator, Intercommunicator
+from .context_numbers import LIMIT, OUTSIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,15 +47,28 @@ def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
 
 def first_side(communicator: Any) -> bool:
     """Whether the local group of an intercommunicator comes first in what both groups must see the same way."""
-    return bool(communicator.ranks[0] < communicator.peers[0])
+    return bool(communicator.world.others.precedes(communicator.ranks[0], communicator.peers[0]))
+
+
+def proposed() -> int:
+    """Returns a number for a communicator with members of several jobs: one that is hardly in use anywhere."""
+    return random.SystemRandom().randrange(OUTSIDE, LIMIT)
+
+
+def reaches_outside(world: World, ranks: Iterable[int]) -> bool:
+    """Whether one of these ranks belongs to another job."""
+    return any(rank >= world.size for rank in ranks)
 
 
 def duplicate(communicator: Any) -> Communicator:
     """Returns a communicator of the same groups."""
     world = communicator.world
     if communicator.inter:
-        agreed = _Channel.of(communicator).share(_both(communicator))
+        agreed = _Channel.of(communicator).agree(_both(communicator))
         return Intercommunicator(world, agreed, communicator.ranks, communicator.peers)
+    if communicator.mixed:
+        number = _Channel.of(communicator).agree(communicator.ranks)
+        return inherit(Communicator(world, number, communicator.ranks, like=communicator), communicator)
     number = world.numbers.take() if communicator.rank == 0 else None
     number = communicator.objects.bcast(CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks, like=communicator), communicator)
@@ -61,7 +77,7 @@ def duplicate(communicator: Any) -> Communicator:
 def start_duplicate(communicator: Any) -> tuple[Communicator, Operation]:
     """Starts to make a communicator of the same groups; it is usable once the operation is complete."""
     world = communicator.world
-    if communicator.inter:
+    if communicator.inter or communicator.mixed:
         return duplicate(communicator), Nothing(receives=False)
     number = world.numbers.take() if communicator.rank == 0 else 0
     received = bytearray(number.to_bytes(_NUMBER, "little"))
@@ -86,11 +102,11 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
         return None
     if len(ranks) == 1:
         number = communicator.world.numbers.take()
-    elif len(ranks) == communicator.size and communicator.team_objects is not None:
+    elif len(ranks) == communicator.size and communicator.team_objects is not None and not communicator.mixed:
         leads = ranks[0] == communicator.rank
         number = communicator.objects.integers(communicator.world.numbers.take() if leads else -1)[ranks[0]]
     else:  # nobody waits for those that are in other groups, or in none
-        number = _Channel.of(communicator).share([communicator.ranks[rank] for rank in ranks])
+        number = _Channel.of(communicator).agree([communicator.ranks[rank] for rank in ranks])
     return _within(communicator, number, ranks)
 
 
@@ -106,16 +122,27 @@ def _within(communicator: Any, number: int, places: Sequence[int]) -> Communicat
 def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None:
     """As `among`, on an intercommunicator: the members on both sides."""
     world = communicator.world
-    members = [communicator.ranks[rank] for rank in ranks or ()]
-    number = world.numbers.take() if members and members[0] == world.rank else None
-    local, remote = everything(communicator, (members, number))
-    mine = next((entry for entry in local if world.rank in entry[0]), None)
+    places = list(ranks or ())
+    number = world.numbers.take() if places and places[0] == communicator.rank else None
+    local, remote = everything(communicator, (places, number))
+    mine = next((entry for entry in local if communicator.rank in entry[0]), None)
     theirs = next((entry for entry in remote if entry[0]), None)
     if mine is None or theirs is None:
+        if number is not None:
+            world.numbers.give_back(number)
         return None
-    numbers = {members[0]: number for members, number in local + remote if number is not None}
-    first = min(mine[0][0], theirs[0][0])
-    return Intercommunicator(world, numbers[first], mine[0], theirs[0])
+    members = [communicator.ranks[place] for place in mine[0]]
+    others = [communicator.peers[place] for place in theirs[0]]
+    ours_first = world.others.precedes(members[0], others[0])
+    group = mine[0] if ours_first else theirs[0]
+    numbers = {entry[0][0]: entry[1] for entry in (local if ours_first else remote) if entry[1] is not None}
+    agreed = numbers[group[0]]
+    if communicator.mixed:
+        both = [*members, *others] if ours_first else [*others, *members]
+        agreed = _Channel.of(communicator).agree(both)
+    if number is not None and number != agreed:
+        world.numbers.give_back(number)
+    return Intercommunicator(world, agreed, members, others)
 
 
 def split(communicator: Any, color: int, key: int) -> Communicator | None:
@@ -139,11 +166,13 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
     places = [place for place, theirs in enumerate(colors) if theirs == color]
     places.sort(key=keys.__getitem__)
     chosen = received[3 * places[0] + 2]
+    if communicator.mixed:
+        chosen = _Channel.of(communicator).agree([communicator.ranks[place] for place in places])
     return _within(communicator, chosen, places), chosen
 
 
 def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
-    everybody = _both(communicator)
+    world, everybody = communicator.world, _both(communicator)
     received = _Channel.of(communicator).exchange((color, key, number), everybody)
     if color == UNDEFINED:
         return None, -1
@@ -157,10 +186,12 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
         return None, -1
     ranks = [everybody[place] for place in before]
     peers = [everybody[place] for place in behind]
-    agreed = received[3 * (before[0] if ranks[0] < peers[0] else behind[0]) + 2]
+    agreed = received[3 * (before[0] if world.others.precedes(ranks[0], peers[0]) else behind[0]) + 2]
+    if communicator.mixed:
+        agreed = _Channel.of(communicator).agree([everybody[place] for place in chosen])
     if not first:
         ranks, peers = peers, ranks
-    return Intercommunicator(communicator.world, agreed, ranks, peers), agreed
+    return Intercommunicator(world, agreed, ranks, peers), agreed
 
 
 def _both(communicator: Any) -> tuple[int, ...]:
@@ -195,12 +226,31 @@ class _Channel:
         """Returns one of several in a context."""
         return cls(world.everyone, context, CREATION + tag % CREATION, new_lock())
 
-    def share(self, ranks: Sequence[int]) -> int:
-        """Returns the number that the first of these ranks gives. It is told along a binomial tree."""
+    def agree(self, ranks: Sequence[int]) -> int:
+        """Returns a number for a communicator of these ranks, which all give it."""
+        if not reaches_outside(self.world, ranks):
+            return self.share(ranks)
+        place = ranks.index(self.world.rank)
+        while True:
+            number = self.share(ranks, proposed() if place == 0 else -1)
+            free = self.world.numbers.claim(number)
+            if all(self.exchange([free], ranks)):
+                return number
+            if free:
+                self.world.numbers.free(number)
+
+    def share(self, ranks: Sequence[int], own: int = -1) -> int:
+        """Returns the number that the first of these ranks gives: `own`, or the next of its supply.
+
+        It is told along a binomial tree.
+        """
         place = ranks.index(self.world.rank)
         try:
             with self.lock:
-                number = self.receive(ranks[place & (place - 1)], ranks) if place else self.world.numbers.take()
+                if place:
+                    number = self.receive(ranks[place & (place - 1)], ranks)
+                else:
+                    number = own if own >= 0 else self.world.numbers.take()
                 self.spread(number, ranks, place)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -248,7 +298,7 @@ class _Channel:
 
 def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Communicator:
     """Returns a communicator of a group; only its members take part, the first one gives the number."""
-    return Communicator(world, _Channel.tagged(world, context, tag).share(ranks), ranks)
+    return Communicator(world, _Channel.tagged(world, context, tag).agree(ranks), ranks)
 
 
 def string_tag(text: str) -> int:
@@ -256,25 +306,59 @@ def string_tag(text: str) -> int:
     return binascii.crc32(text.encode())
 
 
+def group_tag(world: World, text: str, *groups: Sequence[int]) -> int:
+    """Returns a tag for a string and groups: the same in all their members."""
+    known = [[world.others.key(rank) for rank in ranks] if reaches_outside(world, ranks) else ranks for ranks in groups]
+    return string_tag(f"{text} {sorted(map(str, known))}")
+
+
 def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, tag: int) -> Communicator:
     """Returns the intercommunicator of two groups whose leaders know each other in the communicator `peer`."""
     world = communicator.world
     agreed: list[int] = []
     communicator.root(local_leader, communicator.size)
+    other, channel, first = -1, None, False
     if communicator.rank == local_leader:
         channel = _Channel.tagged(world, peer.context + 1, tag)
+        other = peer.origin(remote_leader, tag)
+        first = world.others.precedes(world.rank, other)
         number = world.numbers.take()
+        outside = communicator.mixed or other >= world.size
         try:
-            agreed = channel.swap([number, *communicator.ranks], peer.origin(remote_leader, tag))
+            agreed = channel.swap([number, outside, *communicator.ranks], other)
         except MessageError as error:
             raise peer.failed(error) from error
-        if communicator.ranks[0] < agreed[1]:
+        if outside or agreed[1]:  # what numbers mean differs from job to job
+            agreed = []
+        elif communicator.ranks[0] < agreed[2]:
             agreed[0] = number
-        else:
+        if not agreed or agreed[0] != number:
             world.numbers.give_back(number)
     if communicator.size > 1:
-        agreed = communicator.objects.bcast(CODEC, agreed, local_leader)
-    return Intercommunicator(world, agreed[0], communicator.ranks, agreed[1:])
+        agreed, first = communicator.objects.bcast(CODEC, (agreed, first), local_leader)
+    if agreed:
+        return Intercommunicator(world, agreed[0], communicator.ranks, agreed[2:])
+    from .introduction import introduce
+
+    return introduce(communicator, local_leader, lambda: MessageLine(channel, other), first=first)
+
+
+class MessageLine:
+    """Between the leaders of two groups that are members of one communicator (introduction.py)."""
+
+    secret = b""
+
+    def __init__(self, channel: Any, peer: int) -> None:
+        self._channel, self._peer = channel, peer
+
+    def send(self, data: bytes) -> None:
+        """As introduction.Line."""
+        self._channel.engine.send(data, self._peer, self._channel.tag, self._channel.context)
+
+    def receive(self) -> bytes:
+        """As introduction.Line."""
+        channel = self._channel
+        return bytes(channel.engine.recv_new(self._peer, channel.tag, channel.context)[0])
 
 
 def from_groups(
@@ -284,10 +368,10 @@ def from_groups(
     context = world.internal_context
     leader = local[local_leader]
     other = remote[remote_leader]
-    first, second = (leader, other) if leader < other else (other, leader)
+    first, second = (leader, other) if world.others.precedes(leader, other) else (other, leader)
     # one order on both sides: the leader that gives the number, then the other one
-    rest = [rank for rank in sorted([*local, *remote]) if rank not in (leader, other)]
-    number = _Channel.tagged(world, context, tag).share([first, second, *rest])
+    rest = [rank for rank in sorted([*local, *remote], key=world.others.key) if rank not in (leader, other)]
+    number = _Channel.tagged(world, context, tag).agree([first, second, *rest])
     return Intercommunicator(world, number, local, remote)
 
 
@@ -303,13 +387,15 @@ def merge(communicator: Any, high: bool) -> Communicator:
             if place == 0:
                 theirs = channel.receive(communicator.peers[0], everybody)
                 turned = bool(high) and not theirs  # both the same: the side that gives the number comes first
-                both = 2 * world.numbers.take() + turned
+                both = turned if communicator.mixed else 2 * world.numbers.take() + turned
             else:
                 both = channel.receive(everybody[place & (place - 1)], everybody)
             channel.spread(both, everybody, place)
     except MessageError as error:
         raise communicator.failed(error) from error
     number, turned = divmod(both, 2)
+    if communicator.mixed:
+        number = channel.agree(everybody)
     ours_first = gives != bool(turned)
     first, second = (communicator.ranks, communicator.peers)[:: 1 if ours_first else -1]
     return Communicator(world, number, [*first, *second])

@@ -52,7 +52,7 @@ class Intercomm(Comm, wraps=Intercommunicator):
             return Comm()
         if set(local) & set(remote):
             raise home.everyone.fail(ERR_GROUP, "the two groups of an intercommunicator have a common member")
-        tag = creation.string_tag(f"{stringtag} {sorted([local, remote])}")
+        tag = creation.group_tag(home, stringtag, local, remote)
         record = creation.from_groups(home, local, local_leader, remote, remote_leader, tag)
         if errhandler is not None:
             record.errhandler = errhandler._defined()

@@ -1,4 +1,4 @@
-"""Communicators of one group: how others are made of them, scans, and what is not there of dynamic processes."""
+"""Communicators of one group: how others are made of them, scans, and ranks of other jobs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from .. import ranks
 from ..collectives import reductions
-from ..constants import ERR_GROUP
+from ..constants import ERR_GROUP, SUCCESS
 from ..datatypes.op import SUM, Op
 from ..handle import public
 from ..info import INFO_NULL, Info
 from ..messages.operation_records import Persistent
 from ..messages.request import Prequest, Request
 from ..tags import APART
-from . import creation, topology_creation
+from . import creation, dynamic_calls, topology_creation
 from .comm import Comm
-from .communicator_record import Communicator
+from .communicator_record import Communicator, Intercommunicator
 from .errhandler import Errhandler
 from .group import Group
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..collectives.objects import Function
-
-DYNAMIC = "dynamic processes: {} is not there; start all ranks together"
 
 
 @public
@@ -72,7 +70,7 @@ class Intracomm(Comm, wraps=Communicator):
         members = group._members().ranks
         if home.rank not in members:
             return Comm()
-        tag = creation.string_tag(f"{stringtag} {members}")
+        tag = creation.group_tag(home, stringtag, members)
         record = creation.from_group(home, members, home.internal_context, tag)
         if errhandler is not None:
             record.errhandler = errhandler._defined()
@@ -208,8 +206,14 @@ class Intracomm(Comm, wraps=Communicator):
         root: int = 0,
         errcodes: list[int] | None = None,
     ) -> Any:
-        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
-        raise NotImplementedError(DYNAMIC.format("Spawn"))
+        """Start ranks of a program; return the intercommunicator with them. All members call it.
+
+        The arguments count at the root. `command`: the program, found on the PATH; `args`: its arguments; `maxprocs`:
+        how many ranks. `info`: wdir, the folder to run in; path, where to look first; host or hostfile, as of
+        mpiexec; env, lines of NAME=value. `errcodes`: becomes as many times SUCCESS. The call returns when the ranks
+        have called Init. Raises MPI.Exception (ERR_SPAWN) where they cannot be started, or end before.
+        """
+        return self._spawned([(command, args, maxprocs, info)], root, [] if errcodes is None else [errcodes])
 
     def Spawn_multiple(
         self,
@@ -220,13 +224,49 @@ class Intracomm(Comm, wraps=Communicator):
         root: int = 0,
         errcodes: list[list[int]] | None = None,
     ) -> Any:
-        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
-        raise NotImplementedError(DYNAMIC.format("Spawn_multiple"))
+        """Start ranks of several programs as one job; return the intercommunicator with them. All members call it.
+
+        As `Spawn`, with a sequence for each argument; `info` may be one for all. A rank's attribute APPNUM says which
+        of the commands it runs. Raises ValueError where the sequences have different lengths, and as `Spawn` does.
+        """
+        communicator = self.ob
+        if communicator.rank != root:
+            return self._spawned([], root, errcodes or [])
+        count = len(command)
+        every = [
+            command,
+            [None] * count if args is None else list(args),
+            [1] * count if maxprocs is None else list(maxprocs),
+            [info] * count if isinstance(info, Info) or info is None else list(info),
+        ]
+        if any(len(each) != count for each in every):
+            raise ValueError(f"Spawn_multiple: {count} commands, but {[len(each) for each in every[1:]]} of the others")
+        codes: list[list[int]] = []
+        if errcodes is not None:
+            errcodes[:] = codes = [[] for _ in range(count)]
+        return self._spawned(list(zip(*every, strict=True)), root, codes)
+
+    def _spawned(self, asked: list[tuple[Any, Any, Any, Any]], root: int, errcodes: list[list[int]]) -> Any:
+        calls = dynamic_calls.calls
+        programs = [
+            calls.program(command, list(args or ()), count, dict(info.items()) if info else {})
+            for command, args, count, info in asked
+        ] if self.ob.rank == root else []  # fmt: skip
+        made = calls.spawn(self.ob, programs, root)
+        for codes, program in zip(errcodes, programs, strict=False):
+            codes[:] = [SUCCESS] * program.count
+        return Intracomm.wrapper(Intercommunicator).of(made)
 
     def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:
-        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
-        raise NotImplementedError(DYNAMIC.format("Accept"))
+        """Wait for a group that connects to the root's port; return the intercommunicator. All members call it.
+
+        Raises MPI.Exception (ERR_PORT) where the root has no such port open, or the other group is lost meanwhile.
+        """
+        return Intracomm.wrapper(Intercommunicator).of(dynamic_calls.calls.accept(self.ob, port_name, root))
 
     def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:
-        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
-        raise NotImplementedError(DYNAMIC.format("Connect"))
+        """Connect to the group that accepts at a port; return the intercommunicator. All members call it.
+
+        Waits until the other group accepts. Raises MPI.Exception (ERR_PORT) where nothing listens there.
+        """
+        return Intracomm.wrapper(Intercommunicator).of(dynamic_calls.calls.connect(self.ob, port_name, root))

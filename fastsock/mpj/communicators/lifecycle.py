@@ -12,6 +12,7 @@ from ..exceptions import Exception as MPIException
 from ..handle import Handle
 from ..messages.buffered import Flush
 from ..messages.request import Request
+from . import dynamic_calls
 from .communicator_record import Communicator, NoCommunicator
 from .context_numbers import SELF, WORLD
 from .errhandler import ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN
@@ -77,11 +78,12 @@ def _start(level: int) -> World:
     world.alone = _predefined(world, SELF, [world.rank], "COMM_SELF")
     ranks.add(world)
     if _options().finalize is not False:  # then the program ends its ranks itself
-        world.job.at_exit(world.finish)
+        world.job.at_exit(world.end)
     if not ranks.are_threads():
         for handle, record in zip(_waiting, (world.everyone, world.alone), strict=False):
             record.constant = handle
             handle.ob, handle._constant = record, True
+    dynamic_calls.calls.started(world)
     return world
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 
 from fastsock.system.forkable import new_lock
@@ -13,6 +14,7 @@ from ..messages.buffered import Buffered
 from ..recovery.revocation import Revocations
 from ._records import ContextNumbers
 from .context_numbers import INTERNAL
+from .others import Others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ class World:
         self.level = level
         self.thread = threading.get_ident()
         self.finalized = False
+        self.others = Others(self)
+        self.parent: Any = None  # the communicator with those that spawned this job, until it is disconnected
+        self.children: list[Any] = []  # the jobs that this rank has spawned
+        self.ports: dict[str, Any] = {}  # by name
         self.numbers = ContextNumbers(self.rank, self.size)
         self.internal_context = 2 * INTERNAL
         self.buffered = Buffered()
@@ -59,6 +65,10 @@ class World:
             self._hosts = (self.job.host,) if self.size == 1 else tuple(self.job.hosts)
         return self._hosts
 
+    def host_of(self, rank: int) -> Any:
+        """Which host a rank is on, also one of another job."""
+        return self.hosts[rank] if rank < self.size else self.others.outside.process(rank).host
+
     def channels(self, count: int) -> int:
         """Returns the first of so many tags for messages of the internal context that nobody else uses here."""
         with self._channels_lock:
@@ -76,6 +86,15 @@ class World:
             self.buffered.flush(self.engine)
             self.device.finish()
             self.job.finish()
+            for child in self.children:
+                child.let_go()
+
+    def end(self) -> None:
+        """As `finish`, at the end of the program: then those that this rank has spawned may still write."""
+        self.finish()
+        if self.job.crashed() is None:
+            for child in self.children:
+                child.wait()
 
     def attribute(self, keyval: int) -> Any:
         """Returns the value of a predefined attribute. All communicators have the same."""
@@ -84,7 +103,7 @@ class World:
             constants.IO: constants.ANY_SOURCE,
             constants.WTIME_IS_GLOBAL: len(set(self.hosts)) == 1,
             constants.UNIVERSE_SIZE: self.size,
-            constants.APPNUM: 0,
+            constants.APPNUM: int(os.environ.get("FASTSOCK_MPJ_APPLICATION") or 0),
             constants.LASTUSEDCODE: last_used_code(),
         }
         return values[keyval]

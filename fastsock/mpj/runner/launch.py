@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .options import Options, Part
 
+_OF_SPAWNED = ("FASTSOCK_MPJ_PARENT", "FASTSOCK_MPJ_APPLICATION")  # of the job that a runner may belong to
 _PYTHON_ENDINGS = (".py", ".pyw", ".pyc", ".pyz")
 
 
@@ -52,6 +53,8 @@ def run(options: Options) -> int:
         timeout=options.timeout,
         tag=options.tag,
     )
+    if options.on_supervisor is not None:
+        options.on_supervisor(supervisor)
     name = f"fastsock/mpj/{job}"
     supervisor.server.listen(addresses.listen_unix(name), addresses.unix(name))
     environ = _environment(options, size, job, secret, supervisor.server.addresses)
@@ -171,7 +174,8 @@ def _cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> None:
 
 def _environment(options: Options, size: int, job: str, secret: str, servers: list[str]) -> dict[str, str]:
     environ = dict(os.environ)
-    environ.pop(JOINED, None)
+    for name in (JOINED, *_OF_SPAWNED):
+        environ.pop(name, None)
     environ[own.JOB] = job
     environ[own.SIZE] = str(size)
     environ[own.SECRET] = secret

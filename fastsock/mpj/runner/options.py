@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .supervisor import Supervisor
+
 
 class Part:
     """The ranks of one program in a job of several. `environ`, `directory`: those of these ranks alone."""
@@ -29,4 +35,5 @@ class Options(Part):
         self.tag = False
         self.keep_going = False  # without ranks that fail
         self.as_mpi4py = False
+        self.on_supervisor: Callable[[Supervisor], None] | None = None  # called before the ranks start
         self.name = "python -m fastsock.mpj.run"  # by which errors speak of this program

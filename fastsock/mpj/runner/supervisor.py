@@ -159,6 +159,13 @@ class Supervisor:
 
     # ---- ending all ----
 
+    def end(self, reason: str) -> None:
+        """The job has no purpose any more."""
+        if self._status is None and self._first is None:
+            self._status = 1
+            self._say(f"{reason}; ending all ranks")
+        self._end_now()
+
     def _timed_out(self) -> None:
         if self._running and self._status is None:
             self._status = TIMED_OUT

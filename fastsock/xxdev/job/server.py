@@ -234,9 +234,7 @@ class _Connection:
 
     def __init__(self, server: Server, sock: addresses.Raw) -> None:
         self._server, self._sock = server, sock
-        self._hello = hello.Acceptor(
-            secret=server.secret, job=server.job, rank=hello.SERVER, size=server.size, roles=(ROLE,)
-        )
+        self._hello = hello.Acceptor({ROLE: hello.Party(server.secret, server.job, hello.SERVER, server.size)})
         self._reader = frames.Reader()
         self._output = bytearray()
         self._open = True

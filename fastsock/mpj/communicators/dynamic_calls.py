@@ -1,0 +1,9 @@
+"""What the folder `dynamic` does for communicators. It stands above this one, and puts its calls here as it is imported."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..dynamic.calls import Calls
+
+calls: Calls

@@ -1,0 +1,161 @@
+"""How two groups that may belong to several jobs come to an intercommunicator.
+
+One member of each group, the leader, has a line to the other leader. Over it each group hears who the members of the
+other are, and where they listen. Then all members of both agree on a number for the communicator. A member lets the
+others connect before it agrees, so whoever has the communicator reaches all.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fastsock.core.binding._requests import MessageError
+from fastsock.system.originals import originals
+from fastsock.system.proof import SECRET_BYTES, hmac_sha256
+from fastsock.xxdev.outside import Bond, Process
+
+from ..constants import ERR_OTHER
+from ..exceptions import Exception as MPIException
+from ..messages.pickling import CODEC
+from .communicator_record import Intercommunicator
+from .creation import proposed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from .communicator_record import Communicator
+
+    class Line(Protocol):
+        """Between the leaders of two groups. Nobody else can write to it."""
+
+        secret: bytes  # what only the leaders know; empty where they know nothing but what the line carries
+
+        def send(self, data: bytes) -> None:
+            """Raises OSError, MessageError."""
+
+        def receive(self) -> bytes:
+            """The next that the other leader has sent. Raises OSError, MessageError."""
+
+
+def introduce(
+    communicator: Communicator,
+    leader: int,
+    dial: Callable[[], Line],
+    *,
+    first: bool,
+    error_class: int = ERR_OTHER,
+) -> Communicator:
+    """Returns the intercommunicator of this group with the one at the other end of the line.
+
+    A collective call of both groups. `dial`: called by the leader; `first`: this group gives the number, and the other
+    one does not. Where the leader cannot go on, all members raise an MPI.Exception of `error_class`.
+    """
+    outside = communicator.world.others.outside
+    leads = communicator.rank == leader
+    cards = communicator.objects.gather(CODEC, outside.own.card(), leader)
+    with _Talk(communicator, leader, dial if leads else None, error_class) as talk:
+        met = talk.share(lambda: _swap_groups(talk.line, cards, first))
+        secret, theirs = bytes.fromhex(met[0]), [Process(*card) for card in met[1]]
+        ours = [outside.key(rank) for rank in communicator.ranks]
+        others = [process.key for process in theirs]
+        bond = Bond(secret, [*ours, *others] if first else [*others, *ours])
+        peers = outside.numbers(theirs)
+        outside.join(bond)
+        number = _agree(talk, communicator, first)
+        outside.trust(bond)
+    return Intercommunicator(communicator.world, number, communicator.ranks, peers)
+
+
+class _Talk:
+    """What the leader does for its group: all members get its result, or its error."""
+
+    def __init__(
+        self, communicator: Communicator, leader: int, dial: Callable[[], Line] | None, error_class: int
+    ) -> None:
+        self.communicator, self.leader, self.error_class = communicator, leader, error_class
+        self.leads = dial is not None
+        self._dial = dial
+        self._line: Any = None
+
+    def __enter__(self) -> _Talk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        close = getattr(self._line, "close", None)
+        if close is not None:
+            close()
+
+    @property
+    def line(self) -> Any:
+        """Of the leader."""
+        if self._line is None:
+            assert self._dial is not None
+            self._line = self._dial()
+        return self._line
+
+    def share(self, act: Callable[[], Any]) -> Any:
+        """Returns what `act()` returns at the leader. Raises MPI.Exception where it fails there."""
+        told: Any = None
+        if self.leads:
+            try:
+                told = True, act()
+            except MPIException as error:
+                told = False, (error.Get_error_class(), error.detail)
+            except (OSError, MessageError, ValueError, KeyError, TypeError, IndexError) as error:
+                told = False, (self.error_class, f"the other group is lost: {error}")
+            except BaseException as error:  # an interrupt: nobody is to wait for this rank
+                self.communicator.objects.bcast(CODEC, (False, (self.error_class, repr(error))), self.leader)
+                raise
+        well, value = self.communicator.objects.bcast(CODEC, told, self.leader)
+        if not well:
+            raise self.communicator.fail(*value)
+        return value
+
+
+def _swap_groups(line: Line, cards: list[Any], first: bool) -> tuple[str, list[Any]]:
+    """A secret for all, and the cards of the other group."""
+    own = originals.urandom(SECRET_BYTES).hex()
+    other, theirs = _swap(line, [own, cards], first)
+    both = own + other if first else other + own
+    return hmac_sha256(line.secret, b"fastsock.mpj introduction/1\0" + bytes.fromhex(both)).hex(), theirs
+
+
+def _swap(line: Line, value: Any, first: bool) -> Any:
+    """What the other leader gives for a value. One sends before the other: a line may hold little."""
+    if first:
+        line.send(json.dumps(value).encode())
+    found = json.loads(line.receive())
+    if not first:
+        line.send(json.dumps(value).encode())
+    return found
+
+
+def _agree(talk: _Talk, communicator: Communicator, first: bool) -> int:
+    """A number that all members of both groups have free."""
+    numbers, objects = communicator.world.numbers, communicator.objects
+
+    def propose() -> int:
+        if not first:
+            return int(json.loads(talk.line.receive()))
+        number = proposed()
+        talk.line.send(json.dumps(number).encode())
+        return number
+
+    def decide(free: list[bool]) -> bool:
+        return bool(_swap(talk.line, all(free), first)) and all(free)
+
+    while True:
+        number: int = talk.share(propose)
+        claimed = numbers.claim(number)
+        free = objects.gather(CODEC, claimed, talk.leader)
+        try:
+            if talk.share(lambda free=free: decide(free)):  # type: ignore[misc]
+                return number
+        except BaseException:
+            if claimed:
+                numbers.free(number)
+            raise
+        if claimed:
+            numbers.free(number)

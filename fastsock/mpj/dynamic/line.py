@@ -1,0 +1,60 @@
+"""The line between the leaders of two groups that meet by a port: messages on a TCP connection."""
+
+from __future__ import annotations
+
+import _socket
+import struct
+
+from fastsock.xxdev.job import addresses
+
+from .beside import beside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LENGTH = struct.Struct("!I")
+_LONGEST = 1 << 28
+ROLE = "port"
+ACCEPTS, CONNECTS = 0, 1  # the ranks of the two ends in their hello
+
+
+class StreamLine:
+    """As introduction.Line says. `secret`: the token of the port."""
+
+    def __init__(self, sock: addresses.Raw, secret: bytes, engine: Any) -> None:
+        self._sock, self._engine = sock, engine
+        self.secret = secret
+        sock.settimeout(None)
+        addresses.quicken(sock)
+
+    def send(self, data: bytes) -> None:
+        """Raises OSError."""
+        self._sock.sendall(_LENGTH.pack(len(data)) + data)  # the other end reads now, or the kernel holds it
+
+    def receive(self) -> bytes:
+        """Raises OSError."""
+        found: bytes = beside(self._engine, self._receive, self._hang_up)
+        return found
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._sock.close()
+
+    def _receive(self) -> bytes:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if length > _LONGEST:
+            raise ConnectionError(f"it sent {length} bytes, which no group sends")
+        return self._exactly(length)
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = self._sock.recv(size - len(data))
+            if not part:
+                raise ConnectionResetError("it closed the connection, or died")
+            data += part
+        return bytes(data)
+
+    def _hang_up(self) -> None:
+        self._sock.shutdown(_socket.SHUT_RDWR)

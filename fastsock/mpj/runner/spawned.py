@@ -1,0 +1,103 @@
+"""The runner of a job that a rank of another one has spawned: a child process of that rank.
+
+Standard input is a connection with the parent. It brings what to run, and later that the parent does without this job.
+Where the parent dies before it has said that, this job ends too.
+"""
+
+from __future__ import annotations
+
+import _socket
+import json
+import os
+import struct
+import sys
+
+from . import checking, hosts, launch
+from .options import Options, Part
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .supervisor import Supervisor
+
+_LENGTH = struct.Struct("!I")
+_PARENT = "FASTSOCK_MPJ_PARENT"
+_APPLICATION = "FASTSOCK_MPJ_APPLICATION"
+
+
+def main() -> NoReturn:
+    """Run the job that the parent asks for; exit as the first rank that failed."""
+    line = _socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    asked = json.loads(_exactly(line, _LENGTH.unpack(_exactly(line, _LENGTH.size))[0]))
+    try:
+        status = launch.run(_options(asked, _Parent(line, asked["parent_pid"])))
+    except (checking.LaunchError, ValueError, OSError) as error:
+        line.sendall(str(error).encode("utf-8", "replace"))
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if status >= 0 else 128 - status)
+
+
+def _options(asked: dict[str, Any], parent: _Parent) -> Options:
+    options = Options()
+    options.name = "fastsock.mpj: Spawn"
+    options.as_mpi4py = asked["as_mpi4py"]
+    options.device = asked["device"]
+    options.python = asked["python"]
+    options.hostfile = asked["hostfile"]
+    options.hosts = hosts.parse(asked["hosts"]) if asked["hosts"] else None
+    options.on_supervisor = parent.watch
+    os.environ.update(asked["environ"])
+    for number, told in enumerate(asked["parts"]):
+        part = options if number == 0 else Part()
+        part.program, part.size, part.directory = told["program"], told["size"], told["directory"]
+        part.environ = {**told["environ"], _PARENT: asked["parent"], _APPLICATION: str(number)}
+        part.literal = True
+        if number:
+            options.others.append(part)
+    return options
+
+
+class _Parent:
+    """The rank that spawned this job."""
+
+    def __init__(self, line: _socket.socket, pid: int) -> None:
+        self._line, self._pid = line, pid
+        self._watch = -1
+        self._supervisor: Any = None
+
+    def watch(self, supervisor: Supervisor) -> None:
+        """Ends the job with the parent, until that lets it go."""
+        self._supervisor = supervisor
+        self._watch = os.pidfd_open(self._pid)
+        if os.getppid() != self._pid:  # it has died already, and the number may be another's
+            self._died(0)
+            return
+        self._line.setblocking(False)
+        supervisor.loop.watch(self._watch, self._died)
+
+    def _died(self, _: int) -> None:
+        loop = self._supervisor.loop
+        loop.forget(self._watch)
+        os.close(self._watch)
+        try:
+            let_go = bool(self._line.recv(1))
+        except OSError:
+            let_go = False
+        if not let_go:
+            self._supervisor.end("the rank that spawned this job is gone")
+
+
+def _exactly(line: _socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = line.recv(size - len(data))
+        if not part:  # the parent died at once
+            os._exit(1)
+        data += part
+    return data
