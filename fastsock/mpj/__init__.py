@@ -8,7 +8,7 @@ files, windows, communicators, recovery, collectives, messages, datatypes
                                 the chapters of the MPI standard, from the top down
 constants, handle, exceptions, attributes, info, ranks, tags, failures
                                 the ground that all chapters stand on
-absent, environment, introspection
+environment, introspection
                                 parts that are not there, what surrounds a rank, and questions of C about handles
 bench, install_mpiexec          commands
 

@@ -39,7 +39,7 @@ int fs_failed_member(const struct fs_engine *engine, uint32_t context, int all)
     if (engine->failures == 0) return FS_ANY;
     const struct fs_fate *fate = all ? NULL : find(engine, context);
     const uint32_t known = fate ? fate->acknowledged : 0;
-    for (int rank = 0; rank < engine->size; rank++) {
+    for (int rank = 0; rank < fs_peer_count(engine); rank++) {
         const struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_FAILED && peer->failure > known && fs_is_member(engine, context, rank)) return rank;
     }

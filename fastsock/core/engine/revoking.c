@@ -71,7 +71,7 @@ static void end_pending(struct fs_engine *engine, int doomed)
 {
     for (uint32_t i = 0; i < FS_BUCKETS; i++) end_posted(engine, &engine->buckets[i].posted, doomed);
     end_posted(engine, &engine->posted_any, doomed);
-    for (int rank = 0; rank < engine->size; rank++) end_waiting(engine, &engine->peers[rank].waiting, doomed);
+    for (int rank = 0; rank < fs_peer_count(engine); rank++) end_waiting(engine, &engine->peers[rank].waiting, doomed);
     for (int i = 0; i < fs_links_count(engine); i++)
         if (end_waiting(engine, &engine->links[i]->sends, doomed)) fs_link_set_pending(engine->links[i]);
     take_back(engine, doomed);

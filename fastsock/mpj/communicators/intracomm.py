@@ -213,48 +213,46 @@ class Intracomm(Comm, wraps=Communicator):
         mpiexec; env, lines of NAME=value. `errcodes`: becomes as many times SUCCESS. The call returns when the ranks
         have called Init. Raises MPI.Exception (ERR_SPAWN) where they cannot be started, or end before.
         """
-        return self._spawned([(command, args, maxprocs, info)], root, [] if errcodes is None else [errcodes])
+        asked = [(command, args, maxprocs, info)] if self.ob.rank == root else []
+        return self._spawned(asked, root, errcodes, several=False)
 
     def Spawn_multiple(
         self,
         command: Any,
         args: Any = None,
-        maxprocs: Sequence[int] | None = None,
+        maxprocs: Sequence[int] | int | None = None,
         info: Any = INFO_NULL,
         root: int = 0,
         errcodes: list[list[int]] | None = None,
     ) -> Any:
         """Start ranks of several programs as one job; return the intercommunicator with them. All members call it.
 
-        As `Spawn`, with a sequence for each argument; `info` may be one for all. A rank's attribute APPNUM says which
+        As `Spawn`, with a sequence for each argument; `maxprocs` and `info` may be one for all. A rank's attribute APPNUM says which
         of the commands it runs. Raises ValueError where the sequences have different lengths, and as `Spawn` does.
         """
-        communicator = self.ob
-        if communicator.rank != root:
-            return self._spawned([], root, errcodes or [])
+        if self.ob.rank != root:
+            return self._spawned([], root, errcodes, several=True)
         count = len(command)
         every = [
             command,
             [None] * count if args is None else list(args),
-            [1] * count if maxprocs is None else list(maxprocs),
+            [maxprocs or 1] * count if maxprocs is None or isinstance(maxprocs, int) else list(maxprocs),
             [info] * count if isinstance(info, Info) or info is None else list(info),
         ]
-        if any(len(each) != count for each in every):
+        if isinstance(command, str) or any(len(each) != count for each in every):
             raise ValueError(f"Spawn_multiple: {count} commands, but {[len(each) for each in every[1:]]} of the others")
-        codes: list[list[int]] = []
-        if errcodes is not None:
-            errcodes[:] = codes = [[] for _ in range(count)]
-        return self._spawned(list(zip(*every, strict=True)), root, codes)
+        return self._spawned(list(zip(*every, strict=True)), root, errcodes, several=True)
 
-    def _spawned(self, asked: list[tuple[Any, Any, Any, Any]], root: int, errcodes: list[list[int]]) -> Any:
+    def _spawned(self, asked: list[tuple[Any, Any, Any, Any]], root: int, errcodes: Any, *, several: bool) -> Any:
         calls = dynamic_calls.calls
-        programs = [
-            calls.program(command, list(args or ()), count, dict(info.items()) if info else {})
-            for command, args, count, info in asked
-        ] if self.ob.rank == root else []  # fmt: skip
+        programs = []
+        for command, args, count, info in asked:
+            hints = dict(info.items()) if info else {}
+            programs.append(calls.program(command, list(args or ()), count, hints))
         made = calls.spawn(self.ob, programs, root)
-        for codes, program in zip(errcodes, programs, strict=False):
-            codes[:] = [SUCCESS] * program.count
+        codes = [[SUCCESS] * count for count in self.bcast([program.count for program in programs], root)]
+        if errcodes is not None:
+            errcodes[:] = codes if several else codes[0]
         return Intracomm.wrapper(Intercommunicator).of(made)
 
     def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:

@@ -38,6 +38,7 @@ class Port:
         host = f"[{host}]" if ":" in host else host
         self.name = f"{host}:{number}:{binascii.hexlify(self.token).decode()}"
         self._wake = originals.eventfd(0, _WAKE_FLAGS)
+        self._waking = new_lock()
         self._accepting = new_lock()
         self._strangers: dict[int, _Stranger] = {}
         self._known: deque[addresses.Raw] = deque()  # who proved themselves, and were not accepted yet
@@ -67,8 +68,10 @@ class Port:
             return self._known.popleft()
 
     def cancel(self) -> None:
-        """Lets the thread that waits in accept() go."""
-        originals.eventfd_write(self._wake, 1)
+        """Lets the thread that waits in accept() go. Nothing happens where the port is closed."""
+        with self._waking:
+            if self._wake >= 0:
+                originals.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
         """Nobody is accepted any more. Idempotent."""
@@ -84,7 +87,9 @@ class Port:
                 sock.close()
             self._strangers.clear()
             self._known.clear()
+        with self._waking:  # the number may become another descriptor's
             originals.close(self._wake)
+            self._wake = -1
 
     def _greet(self, poller: select.poll) -> None:
         while (sock := addresses.accept(self._listener)) is not None:
