@@ -18,7 +18,7 @@ class Others:
     """Of one rank. `outside`: who they are, and the connections to them; made when the first one becomes known."""
 
     def __init__(self, world: World) -> None:
-        self._device, self._size = world.device, world.size
+        self._device, self._size, self._children = world.device, world.size, world.children
         self._outside: Any = None
         self._lock = new_lock()
         self._open: Counter[str] = Counter()  # communicators with members of a job, by the job's identity
@@ -55,7 +55,12 @@ class Others:
     def closed(self, ranks: Sequence[int]) -> None:
         """A communicator with these ranks is gone."""
         with self._lock:
-            self._open.subtract(self._jobs(ranks))
+            jobs = self._jobs(ranks)
+            self._open.subtract(jobs)
+            apart = {job for job in jobs if self._open[job] <= 0}
+        for child in self._children.copy():
+            if child.job in apart:
+                child.let_go()
 
     def is_connected(self, job: str) -> bool:
         """Whether there is a communicator with members of that job."""

@@ -43,9 +43,9 @@ class World:
         self.level = level
         self.thread = threading.get_ident()
         self.finalized = False
-        self.others = Others(self)
         self.parent: Any = None  # the communicator with those that spawned this job, until it is disconnected
         self.children: list[Any] = []  # the jobs that this rank has spawned
+        self.others = Others(self)
         self.ports: dict[str, Any] = {}  # by name
         self.numbers = ContextNumbers(self.rank, self.size)
         self.internal_context = 2 * INTERNAL
@@ -86,14 +86,14 @@ class World:
             self.buffered.flush(self.engine)
             self.device.finish()
             self.job.finish()
-            for child in self.children:
+            for child in self.children.copy():
                 child.let_go()
 
     def end(self) -> None:
         """As `finish`, at the end of the program: then those that this rank has spawned may still write."""
         self.finish()
         if self.job.crashed() is None:
-            for child in self.children:
+            for child in self.children.copy():
                 child.wait()
 
     def attribute(self, keyval: int) -> Any:

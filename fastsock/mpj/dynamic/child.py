@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import struct
 import sys
 import threading
@@ -34,7 +35,8 @@ class Child:
     def __init__(self, world: Any, asked: dict[str, Any], on_end: Callable[[], None]) -> None:
         """`asked`: what runner/spawned.py reads. `on_end`: called by another thread. Raises OSError."""
         self.world = world
-        self.job: str | None = None  # the identity of the spawned job, once it is known
+        self.job: str | None = None  # the identity of the spawned job
+        self._known = threading.Event()
         self.status: int | None = None
         self._on_end = on_end
         self._ended = threading.Event()
@@ -53,6 +55,19 @@ class Child:
             self._ours.sendall(_LENGTH.pack(len(data)) + data)
         start_without_signals(threading.Thread(target=self._await_end, name="fastsock-child", daemon=True))
 
+    def has_joined(self, job: str) -> None:
+        """Its ranks share a communicator with those that spawned it."""
+        self.job = job
+        self.world.children.append(self)
+        self._known.set()
+
+    def give_up(self) -> None:
+        """Nobody will share a communicator with its ranks: they end."""
+        with contextlib.suppress(ProcessLookupError):
+            originals.kill(self.pid, signal.SIGTERM)
+        self._ours.close()
+        self._known.set()
+
     def failure(self) -> str:
         """Why the job could not start, in words. Waits for its end."""
         self._ended.wait()
@@ -60,12 +75,15 @@ class Child:
         with contextlib.suppress(OSError):
             while part := self._ours.recv(4096):
                 text += part
+        self._ours.close()
+        self._known.set()
         return text.decode("utf-8", "replace") or f"its ranks ended with status {self.status} before they called Init"
 
     def let_go(self) -> None:
-        """From now on neither's death ends the other."""
+        """From now on neither's death ends the other. Idempotent."""
         with contextlib.suppress(OSError):  # it has ended
             self._ours.send(LET_GO)
+        self._ours.close()
 
     def wait(self) -> None:
         """Until its runner has ended."""
@@ -82,11 +100,16 @@ class Child:
             self.status = 0
         self._ended.set()
         self._on_end()
+        self._known.wait()
+        if self.job is None:
+            return
         if self.status and self._is_connected():
             self._fail()
+        self.world.children.remove(self)
+        self._ours.close()
 
     def _is_connected(self) -> bool:
-        return self.job is not None and not self.world.finalized and self.world.others.is_connected(self.job)
+        return not self.world.finalized and self.world.others.is_connected(self.job)
 
     def _fail(self) -> None:
         ended = threading.Event()

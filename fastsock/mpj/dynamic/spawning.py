@@ -57,10 +57,14 @@ def spawn(communicator: Communicator, programs: Sequence[Program], root: int) ->
         return line
 
     communicator.root(root, communicator.size)
-    made = introduce(communicator, root, dial, first=True, error_class=ERR_SPAWN)
+    try:
+        made = introduce(communicator, root, dial, first=True, error_class=ERR_SPAWN)
+    except BaseException:
+        for child in started:
+            child.give_up()
+        raise
     for child in started:
-        child.job = world.others.outside.process(made.peers[0]).job
-        world.children.append(child)
+        child.has_joined(world.others.outside.process(made.peers[0]).job)
     return made
 
 

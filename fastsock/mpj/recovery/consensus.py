@@ -21,7 +21,7 @@ class Members:
 
     def __init__(self, communicator: Any) -> None:
         both = {*communicator.ranks, *communicator.peers}
-        self.ranks = sorted(both)
+        self.ranks = sorted(both, key=communicator.world.others.key)
         self.size = len(self.ranks)
         self.own = self.ranks.index(communicator.world.rank)
 
