@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["SECRET_BYTES", "SERVER", "Acceptor", "Caller", "Connector", "HelloError", "Party", "accept", "connect", "new_secret"]
+__all__ = [
+    "SECRET_BYTES",
+    "SERVER",
+    "Acceptor",
+    "Caller",
+    "Connector",
+    "HelloError",
+    "Party",
+    "accept",
+    "connect",
+    "new_secret",
+]
 
 SERVER = -1  # the rank of the wire-up server
 

@@ -1,8 +1,9 @@
 """Ranks of other jobs: how this rank knows them, and its connections to them.
 
-A rank of another job has a number here behind those of the own job, in the order in which they became known. Two groups
-of ranks that meet form a bond: the list of all of them, and a secret that they share. It is by a bond that a rank of one
-job proves to a rank of another who it is. The connections are those of iodev, whatever device the own job uses.
+A rank of another job has a number here behind those of the own job, in the order in which they became known. Two
+groups of ranks that meet form a bond: the list of all of them, and a secret that they share. It is by a bond that a
+rank of one job proves to a rank of another who it is. The connections are those of iodev, whatever device the own job
+uses.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def duplicate(communicator: Any) -> Communicator:
         agreed = _Channel.of(communicator).agree(_both(communicator))
         return Intercommunicator(world, agreed, communicator.ranks, communicator.peers)
     if communicator.mixed:
-        number = _Channel.of(communicator).agree(communicator.ranks)
-        return inherit(Communicator(world, number, communicator.ranks, like=communicator), communicator)
+        agreed = _Channel.of(communicator).agree(communicator.ranks)
+        return inherit(Communicator(world, agreed, communicator.ranks, like=communicator), communicator)
     number = world.numbers.take() if communicator.rank == 0 else None
     number = communicator.objects.bcast(CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks, like=communicator), communicator)
@@ -387,15 +387,15 @@ def merge(communicator: Any, high: bool) -> Communicator:
             if place == 0:
                 theirs = channel.receive(communicator.peers[0], everybody)
                 turned = bool(high) and not theirs  # both the same: the side that gives the number comes first
-                both = turned if communicator.mixed else 2 * world.numbers.take() + turned
+                both = int(turned) if communicator.mixed else 2 * world.numbers.take() + turned
             else:
                 both = channel.receive(everybody[place & (place - 1)], everybody)
             channel.spread(both, everybody, place)
     except MessageError as error:
         raise communicator.failed(error) from error
-    number, turned = divmod(both, 2)
+    number, both_turned = divmod(both, 2)
     if communicator.mixed:
         number = channel.agree(everybody)
-    ours_first = gives != bool(turned)
+    ours_first = gives != bool(both_turned)
     first, second = (communicator.ranks, communicator.peers)[:: 1 if ours_first else -1]
     return Communicator(world, number, [*first, *second])

@@ -1,4 +1,4 @@
-"""What the folder `dynamic` does for communicators. It stands above this one, and puts its calls here as it is imported."""
+"""What the folder `dynamic` does for communicators. It stands above this one, and puts its calls here."""
 
 from __future__ import annotations
 

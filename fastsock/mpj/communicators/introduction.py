@@ -54,7 +54,7 @@ def introduce(
     """
     outside = communicator.world.others.outside
     leads = communicator.rank == leader
-    cards = communicator.objects.gather(CODEC, outside.own.card(), leader)
+    cards: Any = communicator.objects.gather(CODEC, outside.own.card(), leader)
     with _Talk(communicator, leader, dial if leads else None, error_class) as talk:
         met = talk.share(lambda: _swap_groups(talk.line, cards, first))
         secret, theirs = bytes.fromhex(met[0]), [Process(*card) for card in met[1]]

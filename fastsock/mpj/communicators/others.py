@@ -44,7 +44,7 @@ class Others:
         return self.key(one) < self.key(other)
 
     def opened(self, ranks: Sequence[int]) -> None:
-        """A communicator with these ranks is there. All of other jobs are connected to, so their deaths are heard of."""
+        """A communicator with these ranks is there. Those of other jobs are connected to: so a death is heard of."""
         outside = self.outside
         with self._lock:
             self._open.update(self._jobs(ranks))

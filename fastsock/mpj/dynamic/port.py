@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _socket
 import binascii
 import contextlib
 import os

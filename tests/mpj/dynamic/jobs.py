@@ -31,7 +31,9 @@ def run(function, count, device="iodev", status=0, child=None, **bodies):
     `bodies`: further functions. Parents and children have the statements of each under its name in capitals.
     """
     body = "" if child is None else ranks.source_of(child)
-    texts = f"CHILD_START = {ranks.PREFIX + PARENT!r}\n" + "".join(f"{name.upper()} = {ranks.source_of(each)!r}\n" for name, each in bodies.items())
+    texts = f"CHILD_START = {ranks.PREFIX + PARENT!r}\n"
+    for name, each in bodies.items():
+        texts += f"{name.upper()} = {ranks.source_of(each)!r}\n"
     before = f"{texts}CHILD = {ranks.PREFIX + PARENT + texts!r}\nCHILD_BODY = {body!r}\n{SPAWN}"
     return ranks.run(function, count, device, status, before)
 

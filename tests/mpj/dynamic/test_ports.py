@@ -1,5 +1,6 @@
 """Groups that know nothing of each other meet by a port, a name or a socket."""
 
+# ruff: noqa: F821  (comm, rank, size, parent, spawn, MPI, np and the bodies are the ranks' own)
 from __future__ import annotations
 
 import socket
@@ -49,12 +50,12 @@ def test_two_jobs_meet_several_times(device):
     connects = body.replace("CALL", "Connect").replace("ROOT", "0").replace("OTHERS", "2").replace("HIGH", "True")
     accepts = accepts.replace("OTHER", "'client'").replace("NAME", "'server'")
     connects = connects.replace("OTHER", "'server'").replace("NAME", "'client'")
-    with jobs.job(jobs.of(SERVER, accepts), 2, device) as server:
-        with jobs.job(jobs.of(CLIENT, connects), 3, device) as client:
-            client.stdin.write(port_of(server) + "\n")
-            client.stdin.flush()
-            jobs.ended(client)
-            jobs.ended(server)
+    server_job = jobs.job(jobs.of(SERVER, accepts), 2, device)
+    with server_job as server, jobs.job(jobs.of(CLIENT, connects), 3, device) as client:
+        client.stdin.write(port_of(server) + "\n")
+        client.stdin.flush()
+        jobs.ended(client)
+        jobs.ended(server)
 
 
 def test_several_jobs_meet_one_server():

@@ -1,5 +1,6 @@
 """Spawned ranks are ranks like others: messages, collectives, communicators made of both jobs, and how they end."""
 
+# ruff: noqa: F821  (comm, rank, size, parent, spawn, MPI, np and the bodies are the ranks' own)
 from __future__ import annotations
 
 import sys
@@ -181,7 +182,9 @@ def test_a_spawned_rank_spawns_too():
 
 def test_several_programs_are_one_job():
     def body():
-        import os, sys, tempfile
+        import os
+        import sys
+        import tempfile
 
         program = (
             "import os, sys; from fastsock.mpj import MPI; world = MPI.COMM_WORLD; parent = MPI.Comm.Get_parent();"
@@ -295,7 +298,8 @@ def test_the_death_of_a_child_ends_its_parent_only_while_they_are_connected():
 
 def test_children_end_with_their_parent_while_they_are_connected():
     def child():
-        import os, time
+        import os
+        import time
 
         parent.send(os.getpid(), 0)
         time.sleep(40)
