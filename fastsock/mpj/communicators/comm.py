@@ -321,7 +321,7 @@ class Comm(
 
     @classmethod
     def Get_parent(cls) -> Any:
-        """Return the intercommunicator with those that spawned this job; COMM_NULL where nobody did, or it was freed."""
+        """Return the intercommunicator with those that spawned this job; COMM_NULL where there is none."""
         record = ranks.current().parent
         return cls.wrapper(Intercommunicator)() if record is None else cls.for_record(record)
 

@@ -228,7 +228,8 @@ class Intracomm(Comm, wraps=Communicator):
         """Start ranks of several programs as one job; return the intercommunicator with them. All members call it.
 
         As `Spawn`, with a sequence for each argument; `maxprocs` and `info` may be one for all. A rank's attribute
-        APPNUM says which of the commands it runs. Raises ValueError where the sequences have different lengths, and as `Spawn` does.
+        APPNUM says which of the commands it runs. Raises ValueError where the sequences have different lengths, and as
+        `Spawn` does.
         """
         if self.ob.rank != root:
             return self._spawned([], root, errcodes, several=True)
