@@ -13,8 +13,8 @@
 
 #define FS_BUCKETS 256u
 #define FS_MOST_OTHERS 65536 /* ranks of other jobs that one rank can know */
-#define FS_IDLE_ROUNDS 64u  /* of progress without anything to do, until the other ends' lives are looked at */
-#define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
+#define FS_IDLE_ROUNDS 64u   /* of progress without anything to do, until the other ends' lives are looked at */
+#define FS_MESSAGE_COST 96u  /* what the bookkeeping of an unexpected message counts besides its bytes */
 
 /* Of a request, and of what a frame names: turns.c says which frame may come in which. */
 enum fs_state {

@@ -47,4 +47,3 @@ def call(communicator: Communicator, port_name: str, root: int) -> Communicator:
 
 def _nothing() -> None:
     """The thread that connects ends by itself, at the latest with the process."""
-
