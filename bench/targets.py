@@ -26,6 +26,7 @@ import pmm
 import rmi
 import send_array
 import set_up
+import spawn
 import start_ranks
 import start_up
 import staying_tcp
@@ -56,6 +57,7 @@ QUESTIONS: dict[str, Question] = {
     "buffers": buffers.measure,
     "pmm": pmm.measure,
     "mpj_types": mpj_types.measure,
+    "spawn": spawn.measure,
     "windows": windows.measure,
     "files": files.measure,
     "rmi": rmi.measure,

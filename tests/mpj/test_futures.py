@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from concurrent.futures import Future
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fastsock.mpj.futures import MPIPoolExecutor, collect, compose
+from fastsock.mpj.futures import collect, compose
 from fastsock.mpj.futures.aplus import ThenableFuture
 
 from .ranks import run
@@ -52,9 +54,76 @@ def test_a_script_that_makes_executors_when_it_is_imported_is_told(tmp_path):
     assert done.returncode != 0 and "if __name__ ==" in done.stderr
 
 
-def test_without_workers_the_error_says_how_to_start():
-    with pytest.raises(NotImplementedError, match=r"-m mpi4py\.futures"):
-        MPIPoolExecutor()
+SPAWNS = """
+import os, sys
+from mpi4py import MPI
+from mpi4py.futures import MPIPoolExecutor, get_comm_workers
+
+def where(colour=None):
+    return os.getpid(), get_comm_workers().size, os.environ.get("COLOUR"), CHOSEN
+
+def chosen(value):
+    global CHOSEN
+    CHOSEN = value
+
+if __name__ == "__main__":
+    with MPIPoolExecutor(max_workers=2, initializer=chosen, initargs=(7,), env={"COLOUR": "red"}) as executor:
+        assert executor.num_workers == 2
+        executor.bootup()
+        found = set(executor.map(where, range(40)))
+        assert {pid for pid, *_ in found}.isdisjoint({os.getpid()}) and 1 <= len(found) <= 2
+        assert {tuple(rest) for _, *rest in found} == {(2, "red", 7)}
+        try:
+            executor.submit(divmod, 1, 0).result()
+        except ZeroDivisionError as error:
+            assert "divmod" in str(error.__cause__) or error.__cause__ is not None
+        else:
+            raise AssertionError
+    other = MPIPoolExecutor(python_args=["-X", "utf8"])
+    print(other.num_workers, other.submit(pow, 2, 10).result(), flush=True)
+    left = other.submit(print, "left running", flush=True)
+"""
+
+
+@pytest.mark.parametrize("ranks", [0, 1])
+def test_an_executor_spawns_its_workers(tmp_path, ranks):
+    script = tmp_path / "app.py"
+    script.write_text(SPAWNS)
+    if ranks:
+        done = start(script, ranks=1)
+    else:
+        code = "-c", "import sys; from fastsock.mpj.runner import aborting; aborting.main()", "--as-mpi4py", str(script)
+        done = subprocess.run([sys.executable, *code], capture_output=True, text=True, timeout=80)
+    assert (done.returncode, done.stdout) == (0, "1 1024\nleft running\n"), done.stderr
+
+
+@pytest.mark.parametrize("by", ["service", "port"])
+def test_an_executor_finds_the_workers_of_a_server(by):
+    if by == "service":
+        name = f"fastsock test {os.getpid()}"
+        told, service = ["--service", name], repr(name)
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            number = free.getsockname()[1]
+        told, service = ["--bind", "127.0.0.1", "--port", str(number)], f"('127.0.0.1', {number})"
+    code = (
+        "import sys, time\n"
+        "from mpi4py.futures import MPIPoolExecutor\n"
+        f"def ask():\n    with MPIPoolExecutor(service={service}) as executor:\n"
+        "        executor.bootup()\n        print(executor.num_workers, *executor.map(abs, range(-3, 0)))\n"
+        "ask()\n"
+    )
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", "2", "--as-mpi4py", "--timeout", "55"]
+    with subprocess.Popen([*command, "-m", "mpi4py.futures.server", *told]) as server:
+        try:
+            for _ in range(100):  # until the server is there
+                done = start("-c", code, ranks=1)
+                if done.returncode == 0:
+                    break
+            assert done.stdout == "2 3 2 1\n", done.stderr
+            assert server.wait(30) == 0
+        finally:
+            server.terminate()
 
 
 @pytest.mark.parametrize("device", ["iodev", "smpdev"])

@@ -9,7 +9,7 @@ import weakref
 from concurrent.futures import Executor, Future
 
 from ...system.patience import wait_for
-from . import script, worker
+from . import script, spawned, worker
 from .mapping import Mapping
 from .run import Run, WorkerPool
 from .setup import Setup
@@ -23,18 +23,12 @@ if TYPE_CHECKING:
 
 _BACKOFF_S = 0.001
 _TRUE, _FALSE = ("1", "y", "yes", "t", "true", "on"), ("0", "n", "no", "f", "false", "off", "")
-# What is for workers that are started during the run; here they are there already.
-_OF_NEW_PROCESSES = ("python_exe", "python_args", "mpi_info", "service", "use_pkl5")
+# What is for workers that an executor starts or finds by itself: without meaning where there are some already.
+_OF_OWN_WORKERS = ("python_exe", "python_args", "mpi_info", "service", "use_pkl5")
 
 shared: WorkerPool | None = None
 """The workers of all executors, under ``-m mpi4py.futures``."""
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
-
-NO_WORKERS = (
-    "MPIPoolExecutor: no ranks were started as workers, and none can be started during the run, as there is no "
-    "Comm.Spawn. Start the program as `mpiexec -n N python -m mpi4py.futures app.py`, or `python -m fastsock.mpj.run "
-    "-n N --as-mpi4py -m mpi4py.futures app.py`: then rank 0 runs it, and the others work. MPICommExecutor needs no -m"
-)
 
 
 def get_comm_workers() -> Any:
@@ -54,10 +48,12 @@ class MPIPoolExecutor(Mapping, Executor):
     ) -> None:
         """Take the number of workers, a function that each calls first, and mpi4py's further options.
 
-        All workers of the job are used, whatever `max_workers` says. `backoff`: the longest pause, in seconds, of the
-        thread that looks for results. Raises ValueError for a number of workers below 1 or a negative backoff,
-        TypeError for an unknown option or an initializer that cannot be called, RuntimeError where a worker that
-        imports the main script gets here, and NotImplementedError where no rank was started as a worker.
+        Where ranks were started as workers, all of them are used, whatever `max_workers` says. Else so many are
+        spawned before the first call (default: one), as ranks of `python_exe` with `python_args` and the hints
+        `mpi_info` of Comm.Spawn; or `service` names a server of workers (server.py). `backoff`: the longest pause, in
+        seconds, of the thread that looks for results. Raises ValueError for a number of workers below 1 or a negative
+        backoff, TypeError for an unknown option or an initializer that cannot be called, and RuntimeError where a
+        worker that imports the main script gets here.
         """
         given = os.environ.get("MPI4PY_FUTURES_MAX_WORKERS") if max_workers is None else max_workers
         if given is not None and int(given) <= 0:
@@ -70,13 +66,10 @@ class MPIPoolExecutor(Mapping, Executor):
                 "the main script makes an MPIPoolExecutor while a worker imports it: put what only the master should "
                 "do below `if __name__ == '__main__':`"
             )
-        if pool is None:
-            raise NotImplementedError(NO_WORKERS)
         _check_switch("MPI4PY_FUTURES_USE_PKL5")
         self._backoff = _backoff(kwargs.pop("backoff", None))
-        for name in _OF_NEW_PROCESSES:
-            kwargs.pop(name, None)
-        self._workers: WorkerPool = pool
+        own = {name: kwargs.pop(name) for name in _OF_OWN_WORKERS if name in kwargs}
+        self._workers: WorkerPool = pool or _own_workers(None if given is None else int(given), own)
         self._options = {"initializer": initializer, "initargs": tuple(initargs), **kwargs}
         unknown = set(kwargs) - set(Setup.OPTIONS)
         if unknown:
@@ -137,6 +130,13 @@ class MPIPoolExecutor(Mapping, Executor):
         if wait:
             run.join()
             self._run = None
+
+
+def _own_workers(count: int | None, options: dict[str, Any]) -> WorkerPool:
+    info = options.get("mpi_info")
+    if "service" in options:
+        return spawned.served(options["service"], info)
+    return spawned.spawned(count, options.get("python_exe"), options.get("python_args"), info)
 
 
 def _backoff(given: float | None) -> float:
@@ -227,6 +227,17 @@ def split(comm: Any, root: int) -> tuple[Any, Any]:
         part.Free()
         part = COMM_NULL
     return between, part
+
+
+def _finish_all() -> None:
+    """At the end of the program the tasks of executors that nobody has shut down are done all the same."""
+    for run in list(_runs):
+        if isinstance(run.pool, spawned.OwnRanks):
+            run.stop()
+            run.join()
+
+
+spawned.before_exit(_finish_all)
 
 
 def finish(pool: WorkerPool) -> None:

@@ -79,6 +79,9 @@ class Work:
         """Whether a new task could begin."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """Nothing is left to do."""
+
 
 class Run:
     """One executor's tasks and thread; they begin at once. `event` is set when all workers are set up, or cannot be."""
@@ -129,9 +132,9 @@ class Run:
     # ---- its thread ----
 
     def _run(self) -> None:
-        work = self.pool.begin(self)
         pause = _SHORT_S
         try:
+            work = self.pool.begin(self)
             while not (self._stopping and not self.queue and not work.busy):
                 if work.step():
                     pause = _SHORT_S
@@ -140,6 +143,7 @@ class Run:
                     if not (self.queue and work.wants_more()) and not (self._stopping and not work.busy):
                         self.queue.bell.wait(pause if work.busy or self.queue else None)
                 pause = min(2 * pause, self._backoff)
+            work.end()
         except BaseException as error:
             self.breaks(f"the workers cannot be reached: {error}")
             raise

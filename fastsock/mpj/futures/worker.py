@@ -81,5 +81,4 @@ def set_up(setup: Setup) -> None:
         os.chdir(setup.directory)
     if setup.script is not None:
         script.take(setup.script, setup.names)
-    if setup.initializer is not None:
-        setup.initializer(*setup.initargs)
+    setup.initialize()

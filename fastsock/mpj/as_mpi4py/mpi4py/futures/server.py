@@ -1,14 +1,8 @@
-"""mpi4py's server of workers that executors of other jobs connect to: it is not there."""
+"""mpi4py's main program of workers: ranks that executors of other jobs connect to, or spawn."""
 
-import sys
+from fastsock.mpj.futures.server import main
 
 __all__ = ["main"]
-
-
-def main():
-    """Say so."""
-    sys.exit("mpi4py.futures.server is not there; python -m mpi4py.futures has the other ranks work for rank 0")
-
 
 if __name__ == "__main__":
     main()
