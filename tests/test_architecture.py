@@ -70,7 +70,7 @@ MPJ_LAYERS = [
     ("collectives",),
     ("messages",),
     ("datatypes",),
-    ("environment",),
+    ("environment", "search_path"),
     ("attributes", "failures", "info", "ranks"),
     ("exceptions",),
     ("handle",),

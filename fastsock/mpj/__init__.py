@@ -8,8 +8,8 @@ files, windows, communicators, recovery, collectives, messages, datatypes
                                 the chapters of the MPI standard, from the top down
 constants, handle, exceptions, attributes, info, ranks, tags, failures
                                 the ground that all chapters stand on
-environment, introspection
-                                parts that are not there, what surrounds a rank, and questions of C about handles
+environment, introspection, search_path
+                                what surrounds a rank, questions of C about handles, and where Pythons import from
 bench, install_mpiexec          commands
 
 Above xxdev; only fastsock.testing and fastsock.doctor stand above it. Tests: tests/mpj.

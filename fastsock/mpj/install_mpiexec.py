@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from .runner import environment
+from . import search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class InstallError(Exception):
 def text() -> str:
     """The text of the files."""
     python = shlex.quote(sys.executable)
-    entries = f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(environment.ROOT)} '
-    prefix = "" if environment.found_anywhere() else f"env {entries}"
+    entries = f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(search_path.ROOT)} '
+    prefix = "" if search_path.found_anywhere() else f"env {entries}"
     return f'#!/bin/sh\n{_MARK}\nexec {prefix}{python} -m fastsock.mpj.mpiexec "$@"\n'
 
 

@@ -18,6 +18,7 @@ device, request, status, errors    what programs use
 iodev, ibvdev, sysvdev, smpdev     one device each
 networked, connections, hello      what devices of processes share: connections on first use, and their proof
 tcp_connections                    those that are made by TCP
+outside, bonds                     ranks of other jobs
 gaining                            how a connection of iodev that stays TCP goes into memory
 framing                            what a message looks like
 settings                           the FASTSOCK_MPJ_ variables

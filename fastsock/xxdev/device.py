@@ -10,7 +10,6 @@ import abc
 import importlib
 
 from ..core.binding._requests import STANDARD, SYNCHRONOUS
-from ..system.forkable import new_lock
 from . import framing, settings
 from .errors import Code, failed
 from .request import Request
@@ -29,9 +28,6 @@ ANY_TAG = -1
 DEVICES = ("iodev", "ibvdev", "smpdev", "sysvdev")
 
 
-_making_outside = new_lock()
-
-
 class Device(abc.ABC):
     """A communication device. One object per rank: `Device.new_instance("iodev")`, then `init()`.
 
@@ -46,7 +42,8 @@ class Device(abc.ABC):
     """The native engine of this rank: layers that have their own format of messages use it directly."""
     job: Any = None
     """The job that this rank belongs to."""
-    _outside: Any = None
+    outside: Any = None
+    """The ranks of other jobs that this one knows, once it knows some: outside.of(device)."""
     finishes_at_exit = True
     """Whether a program that ends without finish() still delivers what it has sent. Read by init()."""
 
@@ -80,28 +77,9 @@ class Device(abc.ABC):
 
     # ---- what all have in common ----
 
-    def outside(self) -> Any:
-        """The ranks of other jobs that this one knows; the first call lets them connect. Raises OSError."""
-        engine = self._running()
-        with _making_outside:
-            if self._outside is None:
-                from .outside import Outside
-
-                self._outside = found = Outside(self.job, engine, settings.current())
-                inside, size = engine.on_missing, self.job.size
-
-                def want(peer: int) -> None:
-                    if peer >= size:
-                        found.want(peer)
-                    elif inside is not None:
-                        inside(peer)
-
-                engine.on_missing = want
-            return self._outside
-
     def _close_outside(self) -> None:
-        if self._outside is not None:
-            self._outside.close()
+        if self.outside is not None:
+            self.outside.close()
 
     def _finish_at_exit(self) -> None:
         """For init(): the end of the rank is that of this run of the device, unless an error is the end."""

@@ -32,8 +32,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fastsock.mpj import install_mpiexec  # noqa: E402
-from fastsock.mpj.runner import environment  # noqa: E402
+from fastsock.mpj import install_mpiexec, search_path  # noqa: E402
 from tests.mpi4py_suite import running  # noqa: E402
 
 PACKAGES = (
@@ -181,8 +180,8 @@ class Places:
         found["PYTHONDONTWRITEBYTECODE"] = "1"
         if side == "fastsock":
             install_mpiexec.install(self.commands)
-            environment.cover(found, as_mpi4py=True)
-            found["PYTHONPATH"] = f"{environment.AS_MPI4PY}:{environment.ROOT}"
+            search_path.cover(found, as_mpi4py=True)
+            found["PYTHONPATH"] = f"{search_path.AS_MPI4PY}:{search_path.ROOT}"
             found["PATH"] = f"{self.commands / 'bin'}:{found['PATH']}"
         return found
 

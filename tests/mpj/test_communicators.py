@@ -149,7 +149,7 @@ def test_a_freed_communicator_leaves_nothing_for_the_garbage_collector():
 
 
 def test_numbers_of_freed_communicators_are_given_again_when_all_others_were_given():
-    numbers = ContextNumbers(1, 1 << 28)  # every 2 ** 28th number below 2 ** 30, so there are four
+    numbers = ContextNumbers(1, 1 << 27)  # every 2 ** 27th number below 2 ** 29, so there are four
     given = [numbers.take() for _ in range(4)]
     assert len(set(given)) == 4
     with pytest.raises(MPI.Exception, match="too many communicators"):

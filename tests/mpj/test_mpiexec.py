@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fastsock.mpj import install_mpiexec, mpiexec
+from fastsock.mpj import install_mpiexec, mpiexec, search_path
 from fastsock.mpj.run import UsageError
-from fastsock.mpj.runner import environment
 
 MPIEXEC = [sys.executable, "-m", "fastsock.mpj.mpiexec"]
 WHO = "from mpi4py import MPI; import os, sys; print(MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size, *sys.argv[1:])"
@@ -114,7 +113,7 @@ def test_what_cannot_be_understood(words, says):
 
 def test_commands_are_executable():
     for name in ("mpiexec", "mpirun"):
-        assert os.access(Path(environment.COMMANDS) / name, os.X_OK)
+        assert os.access(Path(search_path.COMMANDS) / name, os.X_OK)
 
 
 @pytest.mark.parametrize("name", ["mpiexec", "mpirun"])
@@ -162,7 +161,7 @@ def test_installing_leaves_another_mpis_commands_alone(tmp_path):
 
 
 def test_a_python_without_fastsock_is_told_what_to_do(tmp_path):
-    if not environment.found_anywhere():
+    if not search_path.found_anywhere():
         pytest.skip("fastsock is not installed, so its ranks are told where it is")
     words = ["-m", "fastsock.mpj.run", "--as-mpi4py", sys.executable, "-S", "-c", "import mpi4py"]
     done = run(*words, command=[sys.executable], cwd=tmp_path)

@@ -4,6 +4,8 @@ comm, intracomm, intercomm, topology    the handles; neighbourhood: the collecti
 communicator_record, topology_records   what they refer to; _records: natively, what a communicator's holds
 declining                               what it has in the place of calls that it has not got
 creation, topology_creation             how members agree on a new one; context_numbers: on its number
+introduction                            how two groups come to an intercommunicator, also of several jobs
+others, dynamic_calls                   the ranks of other jobs; what the folder `dynamic` does for communicators
 group, session, errhandler              what the standard has beside communicators
 named                                   names and hints, of communicators and of windows
 world, lifecycle, options               this rank, its beginning and its end, and what `rc` chose

@@ -9,7 +9,6 @@ members belong to several jobs the first proposes a number at random, until all 
 from __future__ import annotations
 
 import binascii
-import random
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -24,7 +23,7 @@ from ..messages.operation_records import Collective, Nothing, Operation
 from ..messages.pickling import CODEC
 from ..tags import AGREEMENT, CREATION
 from .communicator_record import Communicator, Intercommunicator
-from .context_numbers import LIMIT, OUTSIDE
+from .context_numbers import proposed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,11 +49,6 @@ def first_side(communicator: Any) -> bool:
     return bool(communicator.world.others.precedes(communicator.ranks[0], communicator.peers[0]))
 
 
-def proposed() -> int:
-    """Returns a number for a communicator with members of several jobs: one that is hardly in use anywhere."""
-    return random.SystemRandom().randrange(OUTSIDE, LIMIT)
-
-
 def reaches_outside(world: World, ranks: Iterable[int]) -> bool:
     """Whether one of these ranks belongs to another job."""
     return any(rank >= world.size for rank in ranks)
@@ -64,10 +58,10 @@ def duplicate(communicator: Any) -> Communicator:
     """Returns a communicator of the same groups."""
     world = communicator.world
     if communicator.inter:
-        agreed = _Channel.of(communicator).agree(_both(communicator))
+        agreed = Channel.of(communicator).agree(_both(communicator))
         return Intercommunicator(world, agreed, communicator.ranks, communicator.peers)
     if communicator.mixed:
-        agreed = _Channel.of(communicator).agree(communicator.ranks)
+        agreed = Channel.of(communicator).agree(communicator.ranks)
         return inherit(Communicator(world, agreed, communicator.ranks, like=communicator), communicator)
     number = world.numbers.take() if communicator.rank == 0 else None
     number = communicator.objects.bcast(CODEC, number, 0)
@@ -106,7 +100,7 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
         leads = ranks[0] == communicator.rank
         number = communicator.objects.integers(communicator.world.numbers.take() if leads else -1)[ranks[0]]
     else:  # nobody waits for those that are in other groups, or in none
-        number = _Channel.of(communicator).agree([communicator.ranks[rank] for rank in ranks])
+        number = Channel.of(communicator).agree([communicator.ranks[rank] for rank in ranks])
     return _within(communicator, number, ranks)
 
 
@@ -139,7 +133,7 @@ def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator |
     agreed = numbers[group[0]]
     if communicator.mixed:
         both = [*members, *others] if ours_first else [*others, *members]
-        agreed = _Channel.of(communicator).agree(both)
+        agreed = Channel.of(communicator).agree(both)
     if number is not None and number != agreed:
         world.numbers.give_back(number)
     return Intercommunicator(world, agreed, members, others)
@@ -167,13 +161,13 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
     places.sort(key=keys.__getitem__)
     chosen = received[3 * places[0] + 2]
     if communicator.mixed:
-        chosen = _Channel.of(communicator).agree([communicator.ranks[place] for place in places])
+        chosen = Channel.of(communicator).agree([communicator.ranks[place] for place in places])
     return _within(communicator, chosen, places), chosen
 
 
 def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
     world, everybody = communicator.world, _both(communicator)
-    received = _Channel.of(communicator).exchange((color, key, number), everybody)
+    received = Channel.of(communicator).exchange((color, key, number), everybody)
     if color == UNDEFINED:
         return None, -1
     colors, keys = received[::3], received[1::3]
@@ -188,7 +182,7 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
     peers = [everybody[place] for place in behind]
     agreed = received[3 * (before[0] if world.others.precedes(ranks[0], peers[0]) else behind[0]) + 2]
     if communicator.mixed:
-        agreed = _Channel.of(communicator).agree([everybody[place] for place in chosen])
+        agreed = Channel.of(communicator).agree([everybody[place] for place in chosen])
     if not first:
         ranks, peers = peers, ranks
     return Intercommunicator(world, agreed, ranks, peers), agreed
@@ -201,7 +195,7 @@ def _both(communicator: Any) -> tuple[int, ...]:
     return ranks + peers if first_side(communicator) else peers + ranks
 
 
-class _Channel:
+class Channel:
     """Messages between the processes of a new communicator, which are not all members of one that there is."""
 
     __slots__ = ("communicator", "context", "engine", "lock", "tag", "world")
@@ -215,14 +209,14 @@ class _Channel:
         self.lock = lock
 
     @classmethod
-    def of(cls, communicator: Any) -> _Channel:
+    def of(cls, communicator: Any) -> Channel:
         """Returns that of operations that all members of a communicator call, in one order: one goes on at a time."""
         communicator.opened()
         lock = communicator.locks.get("agreement") or communicator.locks.setdefault("agreement", new_lock())
         return cls(communicator, communicator.context + 1, AGREEMENT, lock)
 
     @classmethod
-    def tagged(cls, world: World, context: int, tag: int) -> _Channel:
+    def tagged(cls, world: World, context: int, tag: int) -> Channel:
         """Returns one of several in a context."""
         return cls(world.everyone, context, CREATION + tag % CREATION, new_lock())
 
@@ -298,7 +292,7 @@ class _Channel:
 
 def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Communicator:
     """Returns a communicator of a group; only its members take part, the first one gives the number."""
-    return Communicator(world, _Channel.tagged(world, context, tag).agree(ranks), ranks)
+    return Communicator(world, Channel.tagged(world, context, tag).agree(ranks), ranks)
 
 
 def string_tag(text: str) -> int:
@@ -312,55 +306,6 @@ def group_tag(world: World, text: str, *groups: Sequence[int]) -> int:
     return string_tag(f"{text} {sorted(map(str, known))}")
 
 
-def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, tag: int) -> Communicator:
-    """Returns the intercommunicator of two groups whose leaders know each other in the communicator `peer`."""
-    world = communicator.world
-    agreed: list[int] = []
-    communicator.root(local_leader, communicator.size)
-    other, channel, first = -1, None, False
-    if communicator.rank == local_leader:
-        channel = _Channel.tagged(world, peer.context + 1, tag)
-        other = peer.origin(remote_leader, tag)
-        first = world.others.precedes(world.rank, other)
-        number = world.numbers.take()
-        outside = communicator.mixed or other >= world.size
-        try:
-            agreed = channel.swap([number, outside, *communicator.ranks], other)
-        except MessageError as error:
-            raise peer.failed(error) from error
-        if outside or agreed[1]:  # what numbers mean differs from job to job
-            agreed = []
-        elif communicator.ranks[0] < agreed[2]:
-            agreed[0] = number
-        if not agreed or agreed[0] != number:
-            world.numbers.give_back(number)
-    if communicator.size > 1:
-        agreed, first = communicator.objects.bcast(CODEC, (agreed, first), local_leader)
-    if agreed:
-        return Intercommunicator(world, agreed[0], communicator.ranks, agreed[2:])
-    from .introduction import introduce
-
-    return introduce(communicator, local_leader, lambda: MessageLine(channel, other), first=first)
-
-
-class MessageLine:
-    """Between the leaders of two groups that are members of one communicator (introduction.py)."""
-
-    secret = b""
-
-    def __init__(self, channel: Any, peer: int) -> None:
-        self._channel, self._peer = channel, peer
-
-    def send(self, data: bytes) -> None:
-        """As introduction.Line."""
-        self._channel.engine.send(data, self._peer, self._channel.tag, self._channel.context)
-
-    def receive(self) -> bytes:
-        """As introduction.Line."""
-        channel = self._channel
-        return bytes(channel.engine.recv_new(self._peer, channel.tag, channel.context)[0])
-
-
 def from_groups(
     world: World, local: Sequence[int], local_leader: int, remote: Sequence[int], remote_leader: int, tag: int
 ) -> Communicator:
@@ -371,13 +316,13 @@ def from_groups(
     first, second = (leader, other) if world.others.precedes(leader, other) else (other, leader)
     # one order on both sides: the leader that gives the number, then the other one
     rest = [rank for rank in sorted([*local, *remote], key=world.others.key) if rank not in (leader, other)]
-    number = _Channel.tagged(world, context, tag).agree([first, second, *rest])
+    number = Channel.tagged(world, context, tag).agree([first, second, *rest])
     return Intercommunicator(world, number, local, remote)
 
 
 def merge(communicator: Any, high: bool) -> Communicator:
     """Returns the communicator of both groups of an intercommunicator; those that say `high` come last."""
-    world, channel = communicator.world, _Channel.of(communicator)
+    world, channel = communicator.world, Channel.of(communicator)
     everybody, gives = _both(communicator), first_side(communicator)
     place = everybody.index(world.rank)
     try:

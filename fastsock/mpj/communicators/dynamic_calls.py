@@ -4,6 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..dynamic.calls import Calls
+    from typing import Any
 
-calls: Calls
+calls: Any

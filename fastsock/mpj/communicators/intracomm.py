@@ -13,7 +13,7 @@ from ..info import INFO_NULL, Info
 from ..messages.operation_records import Persistent
 from ..messages.request import Prequest, Request
 from ..tags import APART
-from . import creation, dynamic_calls, topology_creation
+from . import creation, dynamic_calls, introduction, topology_creation
 from .comm import Comm
 from .communicator_record import Communicator, Intercommunicator
 from .errhandler import Errhandler
@@ -135,7 +135,7 @@ class Intracomm(Comm, wraps=Communicator):
         matter. Raises MPI.Exception: ERR_ROOT where `local_leader` is no rank here, ERR_RANK where `remote_leader` is
         none there.
         """
-        return Comm._wrap(creation.bridge(self.ob, local_leader, peer_comm.ob, remote_leader, tag))
+        return Comm._wrap(introduction.bridge(self.ob, local_leader, peer_comm.ob, remote_leader, tag))
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
         """Return the rank that this process would have in a grid; UNDEFINED where it would have none."""

@@ -12,13 +12,14 @@ import json
 from fastsock.core.binding._requests import MessageError
 from fastsock.system.originals import originals
 from fastsock.system.proof import SECRET_BYTES, hmac_sha256
-from fastsock.xxdev.outside import Bond, Process
+from fastsock.xxdev.bonds import Bond, Process
 
 from ..constants import ERR_OTHER
 from ..exceptions import Exception as MPIException
 from ..messages.pickling import CODEC
 from .communicator_record import Intercommunicator
-from .creation import proposed
+from .context_numbers import proposed
+from .creation import Channel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,53 @@ if TYPE_CHECKING:
 
         def receive(self) -> bytes:
             """The next that the other leader has sent. Raises OSError, MessageError."""
+
+
+def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, tag: int) -> Communicator:
+    """Returns the intercommunicator of two groups whose leaders know each other in the communicator `peer`."""
+    world = communicator.world
+    agreed: list[int] = []
+    communicator.root(local_leader, communicator.size)
+    other, channel, first = -1, None, False
+    if communicator.rank == local_leader:
+        channel = Channel.tagged(world, peer.context + 1, tag)
+        other = peer.origin(remote_leader, tag)
+        first = world.others.precedes(world.rank, other)
+        number = world.numbers.take()
+        outside = communicator.mixed or other >= world.size
+        try:
+            agreed = channel.swap([number, outside, *communicator.ranks], other)
+        except MessageError as error:
+            raise peer.failed(error) from error
+        if outside or agreed[1]:  # what numbers mean differs from job to job
+            agreed = []
+        elif communicator.ranks[0] < agreed[2]:
+            agreed[0] = number
+        if not agreed or agreed[0] != number:
+            world.numbers.give_back(number)
+    if communicator.size > 1:
+        agreed, first = communicator.objects.bcast(CODEC, (agreed, first), local_leader)
+    if agreed:
+        return Intercommunicator(world, agreed[0], communicator.ranks, agreed[2:])
+    return introduce(communicator, local_leader, lambda: MessageLine(channel, other), first=first)
+
+
+class MessageLine:
+    """Between the leaders of two groups that are members of one communicator (introduction.py)."""
+
+    secret = b""
+
+    def __init__(self, channel: Any, peer: int) -> None:
+        self._channel, self._peer = channel, peer
+
+    def send(self, data: bytes) -> None:
+        """As introduction.Line."""
+        self._channel.engine.send(data, self._peer, self._channel.tag, self._channel.context)
+
+    def receive(self) -> bytes:
+        """As introduction.Line."""
+        channel = self._channel
+        return bytes(channel.engine.recv_new(self._peer, channel.tag, channel.context)[0])
 
 
 def introduce(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 
 from fastsock.system.forkable import new_lock
 
@@ -11,13 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from .world import World
-
 
 class Others:
     """Of one rank. `outside`: who they are, and the connections to them; made when the first one becomes known."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Any) -> None:
         self._device, self._size, self._children = world.device, world.size, world.children
         self._outside: Any = None
         self._lock = new_lock()
@@ -27,7 +26,8 @@ class Others:
     def outside(self) -> Any:
         """Raises OSError where this rank cannot listen."""
         if self._outside is None:
-            self._outside = self._device.outside()
+            # few programs need it: it is no part of what a rank imports
+            self._outside = import_module("fastsock.xxdev.outside").of(self._device)
         return self._outside
 
     def key(self, rank: int) -> tuple[str, int]:

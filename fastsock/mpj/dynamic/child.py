@@ -16,7 +16,7 @@ from fastsock.system.originals import originals
 from fastsock.system.starting import start_without_signals
 from fastsock.xxdev.job.base import print_line
 
-from ..runner import environment
+from .. import search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Child:
         self._ended = threading.Event()
         self._ours, theirs = _socket.socketpair()
         with contextlib.closing(theirs):
-            code = _CODE.format(root=environment.ROOT)
+            code = _CODE.format(root=search_path.ROOT)
             self.pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", "-c", code],

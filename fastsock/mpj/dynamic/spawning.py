@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import search_path
 from ..communicators.communicator_record import Communicator
 from ..communicators.introduction import introduce
 from ..constants import ERR_SPAWN
 from ..exceptions import Exception as MPIException
-from ..runner import environment
 from .child import Child
 from .line import StreamLine
 from .port import Port, PortError
@@ -69,9 +69,9 @@ def spawn(communicator: Communicator, programs: Sequence[Program], root: int) ->
 
 
 def _asked(programs: Sequence[Program], port_name: str) -> dict[str, Any]:
-    as_mpi4py = environment.AS_MPI4PY in (*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    as_mpi4py = search_path.AS_MPI4PY in (*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep))
     environ: dict[str, str] = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    why_not = environment.cover(environ, as_mpi4py)
+    why_not = search_path.cover(environ, as_mpi4py)
     if why_not is not None:
         raise MPIException(ERR_SPAWN, why_not)
     first = programs[0].hints

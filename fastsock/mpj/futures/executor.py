@@ -133,10 +133,14 @@ class MPIPoolExecutor(Mapping, Executor):
 
 
 def _own_workers(count: int | None, options: dict[str, Any]) -> WorkerPool:
+    from .. import MPI
+
     info = options.get("mpi_info")
     if "service" in options:
-        return spawned.served(options["service"], info)
-    return spawned.spawned(count, options.get("python_exe"), options.get("python_args"), info)
+        return spawned.served(MPI.COMM_SELF, options["service"], info)
+    if count is None:
+        count = max(int(MPI.COMM_WORLD.Get_attr(MPI.UNIVERSE_SIZE) or 0) - MPI.COMM_WORLD.size, 1)
+    return spawned.spawned(MPI.COMM_SELF, count, options.get("python_exe"), options.get("python_args"), info)
 
 
 def _backoff(given: float | None) -> float:

@@ -8,6 +8,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from ...launching.options import interpreter_options
+from ..communicators.comm import Comm
+from ..dynamic.names import Lookup_name
+from ..info import Info
 from .run import Run, Work, WorkerPool
 from .worker_pool import Ranks
 
@@ -58,30 +61,21 @@ class _Ending(Work):
 
 
 def spawned(
-    count: int | None, python_exe: str | None, python_args: Sequence[str] | None, mpi_info: Mapping[str, str] | None
+    alone: Any, count: int, python_exe: str | None, python_args: Sequence[str] | None, hints: Mapping[str, str] | None
 ) -> OwnRanks:
-    """Workers that are spawned: so many, or what UNIVERSE_SIZE leaves beside the ranks of the job, or one."""
-    from .. import MPI
-    from ..info import Info
-
-    if count is None:
-        count = max(int(MPI.COMM_WORLD.Get_attr(MPI.UNIVERSE_SIZE) or 0) - MPI.COMM_WORLD.size, 1)
+    """So many workers that are spawned. `alone`: COMM_SELF."""
     options, _ = interpreter_options(sys.orig_argv)
     words = [*options, *(python_args or ()), "-m", _MODULE]
 
     def meet() -> Any:
-        info = Info.Create(mpi_info or {})
-        return MPI.COMM_SELF.Spawn(python_exe or sys.executable, words, count, info)
+        info = Info.Create(hints or {})
+        return alone.Spawn(python_exe or sys.executable, words, count, info)
 
     return OwnRanks(count, meet)
 
 
-def served(service: Any, mpi_info: Mapping[str, str] | None) -> OwnRanks:
+def served(alone: Any, service: Any, hints: Mapping[str, str] | None) -> OwnRanks:
     """The workers of a server: of the name of a service, or of a pair of host and port."""
-    from .. import MPI
-    from ..communicators.comm import Comm
-    from ..dynamic.names import Lookup_name
-    from ..info import Info
 
     def meet() -> Any:
         if isinstance(service, (list, tuple)):
@@ -95,7 +89,7 @@ def served(service: Any, mpi_info: Mapping[str, str] | None) -> OwnRanks:
             peer.Disconnect()
         else:
             port = Lookup_name(service or service_name())
-        return MPI.COMM_SELF.Connect(port, Info.Create(mpi_info or {}))
+        return alone.Connect(port, Info.Create(hints or {}))
 
     return OwnRanks(0, meet)
 

@@ -10,7 +10,7 @@ import os
 import sys
 
 from ...xxdev import job
-from . import environment
+from .. import search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def main(module: str = "mpi4py.run") -> None:
             print(_ABOUT[name]())
             return
         if name == "as-mpi4py" and not equals:
-            environment.cover(os.environ, as_mpi4py=True)
-            sys.path.insert(1, environment.AS_MPI4PY)
+            search_path.cover(os.environ, as_mpi4py=True)
+            sys.path.insert(1, search_path.AS_MPI4PY)
             continue
         if name != "rc":
             _refuse(f"unknown option: {name}")

@@ -9,7 +9,8 @@ import sys
 from ...launching.options import interpreter_options
 from ...xxdev import hello
 from ...xxdev.job import JOINED, addresses, own
-from . import checking, environment
+from .. import search_path
+from . import checking
 from .checking import LaunchError
 from .local import LOCAL
 from .stdin import Feeder, Pipe
@@ -153,7 +154,7 @@ def _run_threads(options: Options) -> NoReturn:
     os.environ["FASTSOCK_MPJ_DEVICE"] = "smpdev"
     _cover(os.environ, options.as_mpi4py)
     if options.as_mpi4py:
-        sys.path.insert(1, environment.AS_MPI4PY)
+        sys.path.insert(1, search_path.AS_MPI4PY)
     grace = None if options.keep_going else options.grace
     threaded.run(options.size, options.program, timeout=options.timeout, grace=grace, tag=options.tag)
 
@@ -167,7 +168,7 @@ def _is_python(first: str) -> bool:
 
 
 def _cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> None:
-    why_not = environment.cover(environ, as_mpi4py)
+    why_not = search_path.cover(environ, as_mpi4py)
     if why_not is not None:
         raise LaunchError(why_not)
 

@@ -8,7 +8,8 @@ import sys
 
 from ...xxdev.job import frames
 from ...xxdev.job.loop import WRITE
-from . import environment, wire
+from .. import search_path
+from . import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class RemoteRanks:
     ) -> None:
         """Start the ranks, each with variables of its own. `number`: the name that the starter has for this ssh."""
         self._running = set(ranks)
-        code = f"import sys; sys.path.append({environment.ROOT!r}); from fastsock.mpj.runner import agent; agent.main()"
+        code = f"import sys; sys.path.append({search_path.ROOT!r}); from fastsock.mpj.runner import agent; agent.main()"
         asked = os.environ.get(SSH)
         ssh = shlex.split(asked) if asked else ["ssh", *(word for option in _OPTIONS for word in ("-o", option))]
         words = [*ssh, self.host, f"exec {shlex.quote(python)} -c {shlex.quote(code)}"]

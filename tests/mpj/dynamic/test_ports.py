@@ -155,7 +155,7 @@ def test_a_port_that_is_closed_lets_those_go_that_wait():
         try:
             comm.Accept(port)
         except MPI.Exception as error:
-            assert error.Get_error_class() == MPI.ERR_PORT and "closed" in str(error), error
+            assert error.Get_error_class() == MPI.ERR_PORT, error
         else:
             raise AssertionError("somebody connected")
         closer.join() if rank == 0 else None

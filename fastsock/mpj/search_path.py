@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-AS_MPI4PY = os.path.join(os.path.dirname(HERE), "as_mpi4py")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # the directory that holds fastsock
-COMMANDS = os.path.join(HERE, "commands")  # mpiexec and mpirun, for programs that start them by name
+AS_MPI4PY = os.path.join(HERE, "as_mpi4py")
+ROOT = os.path.dirname(os.path.dirname(HERE))  # the directory that holds fastsock
+COMMANDS = os.path.join(HERE, "runner", "commands")  # mpiexec and mpirun, for programs that start them by name
 PYTHON = "FASTSOCK_MPJ_PYTHON"  # the Python by which these run
 _SEARCH_PATH = "PYTHONPATH"
 
