@@ -89,6 +89,10 @@ class NoFile(Record):
         raise MPIException(ERR_FILE, "the file is null: it was closed, or never opened")
 
 
+_NOT_WRITTEN, _NOT_READ = MODE_RDONLY | MODE_SEQUENTIAL, MODE_WRONLY | MODE_SEQUENTIAL
+"""Modes with which there is something to refuse."""
+
+
 class OpenFile(Record):
     """An open file. `communicator`: a duplicate that nobody else uses, where it has several members. `pointer`: the one
     that they share."""
@@ -320,7 +324,8 @@ class OpenFile(Record):
 
     def access(self, writing: bool, pointer: int, simple: Simple, together: bool, offset: int) -> int:
         """Reads or writes items; returns the bytes of data."""
-        self._check(writing, pointer, offset)
+        if offset < 0 or self.amode & (_NOT_WRITTEN if writing else _NOT_READ):
+            self._check(writing, pointer, offset)
         if together:
             self.settle()
         view = self.view
@@ -367,6 +372,10 @@ class OpenFile(Record):
     ) -> int:
         carry = self._carry if not self.atomic else self._carry_apart
         if writing:
+            type_ = simple.datatype.ob
+            if type_.dense and not (view.converts or together or self.atomic):  # the short way of most writes
+                nbytes = simple.count * type_.size
+                return view.places.write(self.descriptor, begin * view.unit, simple.address, nbytes, self.how)
             data = view.outgoing(simple)
             carry(view, True, begin * view.unit, data, together)
             return int(simple.count * simple.datatype.ob.size)
