@@ -20,11 +20,17 @@ static struct table *table_of(const struct fs_window *window, int member)
     return (struct table *)(void *)window->data + member;
 }
 
+/* Other members can write what they like into it. */
+static uint32_t count_of(const struct table *table)
+{
+    uint32_t count = atomic_load_explicit(&table->count, memory_order_relaxed);
+    return count < MOST ? count : MOST;
+}
+
 /* The first entry that begins behind the address. */
 static uint32_t behind(const struct table *table, uint64_t address)
 {
-    uint32_t low = 0, high = atomic_load_explicit(&table->count, memory_order_relaxed);
-    if (high > MOST) high = MOST;
+    uint32_t low = 0, high = count_of(table);
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         if (atomic_load_explicit(&table->entries[middle].start, memory_order_relaxed) <= address) low = middle + 1;
@@ -55,8 +61,9 @@ static void end(struct fs_window *window, struct table *table, uint32_t count)
 int fs_window_attach(struct fs_window *window, uint64_t start, uint64_t bytes)
 {
     struct table *table = table_of(window, window->index);
-    uint32_t count = atomic_load(&table->count), place = behind(table, start);
+    uint32_t place = behind(table, start), count = count_of(table);
     if (count >= MOST) return -ENOSPC;
+    if (place > count) place = count;
     begin(table);
     for (uint32_t i = count; i > place; i--) copy(&table->entries[i], &table->entries[i - 1]);
     atomic_store_explicit(&table->entries[place].start, start, memory_order_relaxed);
@@ -68,11 +75,11 @@ int fs_window_attach(struct fs_window *window, uint64_t start, uint64_t bytes)
 int fs_window_detach(struct fs_window *window, uint64_t start)
 {
     struct table *table = table_of(window, window->index);
-    uint32_t count = atomic_load(&table->count), place = behind(table, start);
+    uint32_t place = behind(table, start), count = count_of(table);
     if (place == 0 || atomic_load(&table->entries[place - 1].start) != start) return -ENOENT;
     begin(table);
     for (uint32_t i = place; i < count; i++) copy(&table->entries[i - 1], &table->entries[i]);
-    end(window, table, count - 1);
+    end(window, table, count > 0 ? count - 1 : 0);
     return 0;
 }
 

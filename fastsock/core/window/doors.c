@@ -11,6 +11,7 @@
 #include "waiting.h"
 
 enum { LONG = 32 * 1024, PLACES = 128 };
+_Static_assert(FS_WINDOW_MOST <= FS_GUARD_WRITERS, "each member has a count in the guard's page");
 #define MOST_AT_ONCE ((size_t)1 << 30) /* the kernel moves less than 2 GiB */
 #define LONGEST_DEATH_MS 500
 #define LONGEST_END_NS 1000000000ull

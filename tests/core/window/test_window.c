@@ -598,6 +598,13 @@ TEST(window_table_of_what_is_attached, 0)
     while (fs_window_attach(members[1].window, 100 * many, 50) == 0) many++;
     CHECK(many >= 1000);
     CHECK_EQUAL(fs_window_attach(members[1].window, 100 * many, 50), -ENOSPC);
+    /* another member lies: nothing outside the table is touched */
+    uint32_t *words = (uint32_t *)(void *)fs_window_data(members[0].window);
+    words[1] = UINT32_MAX;
+    CHECK_EQUAL(fs_window_attach(members[0].window, UINT64_MAX - 1, 1), -ENOSPC);
+    CHECK_EQUAL(fs_window_detach(members[0].window, UINT64_MAX - 1), -ENOENT);
+    struct fs_window_call call = call_of(&members[1]);
+    CHECK_EQUAL(fs_window_is_attached(members[1].window, &call, 0, UINT64_MAX - 1, UINT64_MAX), 0);
     close_all(&shared, members);
 }
 
