@@ -61,6 +61,7 @@ def form(
         _refuse_shared(communicator)
     duplicate = creation.duplicate(communicator)
     duplicate.errhandler = ERRORS_RETURN.ob  # the window's is told
+    communicator.world.revocations.heed(communicator.context, duplicate)
     near = None
     if hints.get(SHARING) != "false" and flavor != WIN_FLAVOR_DYNAMIC and len(set(communicator.hosts)) > 1:
         near = _meet_near(duplicate, flavor, memory, size, unit)

@@ -1,9 +1,10 @@
 """Ranks killed at random moments of a job that goes on: nobody hangs, and those that are left always agree.
 
-python -m tests.mpj.recovery.soak --kills 1000 [--jobs 2] [--seed N] [--ranks 6]
+python -m tests.mpj.recovery.soak --kills 1000 [--jobs 2] [--seed N] [--ranks 6]      random calls
+python -m tests.mpj.recovery.soak --kills 1000 --train                                examples/train_on.py
 """
 
-# ruff: noqa: F821  (comm, rank, size, MPI, np, os, time, SEED, LEFT, error_of are the ranks' own)
+# ruff: noqa: F821  (comm, rank, size, MPI, np, os, SEED, LEFT, EXAMPLE, error_of are the ranks' own)
 from __future__ import annotations
 
 import argparse
@@ -14,11 +15,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 from .. import ranks
 from .jobs import BEFORE, TCP
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train_on.py"
 PATIENCE_S = 100.0
 WAYS = ["iodev", "iodev", "sysvdev", f"iodev{TCP}"]
 FEWEST, MOST = 3, 6
@@ -135,18 +140,30 @@ def survivors():
     say("left")
 
 
+# The example, whose processes say what their numbers are.
+def trainers():
+    import runpy
+
+    os.write(1, f"{rank} {os.getpid()}\n".encode())
+    error_of(comm.Barrier)
+    os.write(1, f"{rank} begins\n".encode())
+    left = runpy.run_path(EXAMPLE)["train"](comm)
+    os.write(1, f"{rank} left\n".encode())
+
+
 class Job:
     """One job of which ranks are killed, until as many as `left` live. `kill()` gives what was wrong, or nothing."""
 
-    def __init__(self, seed: int, size: int, left: int) -> None:
+    def __init__(self, seed: int, size: int, left: int, body: Callable[[], None]) -> None:
         self.chosen = random.Random(seed)
         self.size, self.left = size, left
+        self.killed = 0
         self.way = self.chosen.choice(WAYS)
         device = self.way.removesuffix(TCP)
-        program = ranks.PREFIX.replace("50", "70") + BEFORE + f"SEED, LEFT = {seed}, {left}\n"
-        program += ranks.source_of(survivors)
+        program = ranks.PREFIX.replace("50", "70") + BEFORE
+        program += f"SEED, LEFT, EXAMPLE = {seed}, {left}, {str(EXAMPLE)!r}\n" + ranks.source_of(body)
         command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(size), "--device", device, "--keep-going"]
-        environ = os.environ | ({"FASTSOCK_TRANSPORTS": "tcp"} if device != self.way else {})
+        environ = os.environ | {"STEPS": "4000"} | ({"FASTSOCK_TRANSPORTS": "tcp"} if device != self.way else {})
         self.process = subprocess.Popen(
             [*command, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
         )
@@ -173,7 +190,9 @@ class Job:
         reader.start()
         for victim in self.chosen.sample(range(self.size), self.size - self.left):
             time.sleep(self.chosen.random() * self.chosen.choice([0.0, 0.002, 0.02, 0.3]))
-            os.kill(self.pids[victim], signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended already
+                os.kill(self.pids[victim], signal.SIGKILL)
+                self.killed += 1
         reader.join(PATIENCE_S)
         if reader.is_alive():
             self.process.kill()
@@ -183,16 +202,25 @@ class Job:
         self.process.stdout.close()
         self.process.wait()
         text = "".join(self.said)
-        fine = text.count(" left\n") == self.left and "wrong" not in text and "Traceback" not in text
+        ended = text.count(" left\n")
+        fine = self.left <= ended <= self.size and "wrong" not in text and "Traceback" not in text
+        fine = fine and ended + text.count("was killed by signal 9") >= self.size
         return "" if fine else f"{self.way}: {text}"
 
 
-def job(seed: int, size: int = 0) -> tuple[int, str]:
+def job(seed: int, size: int = 0, body: Callable[[], None] = survivors) -> tuple[int, str]:
     """How many ranks of one job were killed, and what was wrong, or nothing."""
     chosen = random.Random(-seed)
     size = size or chosen.randint(FEWEST, MOST)
-    left = chosen.randint(1, size - 1)
-    return size - left, Job(seed, size, left).kill()
+    made = Job(seed, size, chosen.randint(1, size - 1), body)
+    wrong = made.kill()
+    return made.killed, wrong
+
+
+def train(seed: int, size: int = 0) -> tuple[int, str]:
+    """The same of examples/train_on.py."""
+    killed, wrong = job(seed, size, trainers)
+    return killed, wrong
 
 
 def main() -> int:
@@ -200,6 +228,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2, help="side by side (default: %(default)s)")
     parser.add_argument("--ranks", type=int, default=0, help=f"of each job (default: {FEWEST} to {MOST})")
+    parser.add_argument("--train", action="store_true", help="examples/train_on.py")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     words = parser.parse_args()
     print(f"seed {words.seed}", flush=True)
@@ -208,7 +237,7 @@ def main() -> int:
         for first in range(words.seed, words.seed + words.kills, 2 * words.jobs):
             for seed, (killed, wrong) in zip(
                 range(first, first + 2 * words.jobs),
-                pool.map(lambda seed: job(seed, words.ranks), range(first, first + 2 * words.jobs)),
+                pool.map(lambda seed: (train if words.train else job)(seed, words.ranks), range(first, first + 2 * words.jobs)),
                 strict=True,
             ):
                 kills, done = kills + killed, done + 1
