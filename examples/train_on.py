@@ -1,7 +1,9 @@
-"""SGD by several ranks that goes on when some of them die: python -m fastsock.mpj.run -n 4 --keep-going examples/train_on.py
+"""SGD by several ranks, an ordinary mpi4py program. It goes on when some of them die.
 
-Each rank has the rows of its place. When one has died, the others come together anew, share the rows anew and train on from
-the newest weights. Try it: kill -9 one of the processes.
+    python -m fastsock.mpj.run -n 4 --keep-going --as-mpi4py examples/train_on.py
+
+Each rank has the rows of its place. When one has died, the others come together anew, share the rows anew and train on
+from the newest weights. Try it: kill -9 one of the processes.
 """
 
 from __future__ import annotations
@@ -9,8 +11,7 @@ from __future__ import annotations
 import os
 
 import numpy
-
-from fastsock.mpj import MPI
+from mpi4py import MPI
 
 ROWS, FEATURES, STEPS = 6_000, 12, int(os.environ.get("STEPS", "500"))
 DATA = numpy.random.default_rng(7).normal(size=(ROWS, FEATURES))

@@ -147,7 +147,7 @@ def trainers():
     os.write(1, f"{rank} {os.getpid()}\n".encode())
     error_of(comm.Barrier)
     os.write(1, f"{rank} begins\n".encode())
-    left = runpy.run_path(EXAMPLE)["train"](comm)
+    runpy.run_path(EXAMPLE)["train"](comm)
     os.write(1, f"{rank} left\n".encode())
 
 
@@ -162,7 +162,8 @@ class Job:
         device = self.way.removesuffix(TCP)
         program = ranks.PREFIX.replace("50", "70") + BEFORE
         program += f"SEED, LEFT, EXAMPLE = {seed}, {left}, {str(EXAMPLE)!r}\n" + ranks.source_of(body)
-        command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(size), "--device", device, "--keep-going"]
+        command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(size), "--device", device]
+        command += ["--keep-going", "--as-mpi4py"]
         environ = os.environ | {"STEPS": "4000"} | ({"FASTSOCK_TRANSPORTS": "tcp"} if device != self.way else {})
         self.process = subprocess.Popen(
             [*command, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
@@ -233,19 +234,16 @@ def main() -> int:
     words = parser.parse_args()
     print(f"seed {words.seed}", flush=True)
     kills = bad = done = 0
+    call = train if words.train else job
     with ThreadPoolExecutor(words.jobs) as pool:
-        for first in range(words.seed, words.seed + words.kills, 2 * words.jobs):
-            for seed, (killed, wrong) in zip(
-                range(first, first + 2 * words.jobs),
-                pool.map(lambda seed: (train if words.train else job)(seed, words.ranks), range(first, first + 2 * words.jobs)),
-                strict=True,
-            ):
+        while kills < words.kills:
+            seeds = range(words.seed + done, words.seed + done + 8 * words.jobs)
+            for seed, (killed, wrong) in zip(seeds, pool.map(lambda seed: call(seed, words.ranks), seeds), strict=True):
                 kills, done = kills + killed, done + 1
                 if wrong:
                     bad += 1
                     print(f"seed {seed}: {wrong}", flush=True)
-            if kills >= words.kills:
-                break
+            print(f"{kills} kills, {bad} wrong", flush=True)
     print(f"{kills} kills in {done} jobs, {bad} wrong", flush=True)
     return 1 if bad else 0
 
