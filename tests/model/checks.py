@@ -42,7 +42,6 @@ def mistake(model: str, name: str, expected: str, defines: str, run: str = "shor
 MODELS = (
     holds("agreement", "three members, one dies", "", "quick"),
     holds("agreement", "three members, two die", "DEATHS=2"),
-    holds("agreement", "four members, one dies", "N=4", "full"),
     holds("choice", "three members, the first one's cell", "", "quick"),
     holds("choice", "three members, all cells", "ALL"),
     holds("choice", "the first member dies", "DEATH=0"),
