@@ -52,6 +52,7 @@ class CommunicatorState:
     topology: Any
     teamed: bool
     acknowledged: int
+    heeded: bool
     team_calls: Any
     team_objects: TeamObjectCalls | None
     name: str

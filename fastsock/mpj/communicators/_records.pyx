@@ -132,6 +132,7 @@ cdef class CommunicatorState:
     cdef public object topology
     cdef public bint teamed
     cdef public unsigned int acknowledged  # failures up to this one of the engine's
+    cdef public bint heeded  # it is told when its context is revoked
     cdef public object team_calls     # blocking collective calls on plain arrays
     cdef public object team_objects   # the same on objects, where all members share memory
     cdef readonly dict attributes, locks
@@ -216,7 +217,8 @@ cdef class CommunicatorState:
         self.engine.c_forget_fate(context)
         self.engine.c_forget_fate(context + 1)
         self.engine.c_forget_fate(APART + context + 1)
-        self.world.revocations.forget(context)
+        if self.heeded:
+            self.world.revocations.forget(context)
         return 0
 
     def alive(self):

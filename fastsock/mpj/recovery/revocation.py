@@ -41,6 +41,7 @@ class Revocations:
         """Where that context is revoked, or was before, the communicator is told, and revoked too."""
         with self._lock:
             self._users.setdefault(context, WeakSet()).add(communicator)
+        communicator.heeded = True
         if self._world.engine.is_revoked(context):
             self._end(communicator)
 
