@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-KINDS = ("dynamic processes", "vendor-specific")
+KINDS = ("vendor-specific",)
 
 
 class ExclusionError(Exception):

@@ -231,13 +231,13 @@ class Comm(
         self._forget()
 
     def Disconnect(self) -> None:
-        """Wait until all members have got here; then do what `Free` does. All members call it.
+        """Wait until all members have got here, or have ended; then do what `Free` does. All members call it.
 
         Where nothing else connects the members' jobs, the failure of one does not end the other from now on.
         """
         communicator = self.ob
         if isinstance(communicator, Communicator) and communicator.mixed:
-            self.Barrier()
+            creation.part(communicator)
         self.Free()
 
     # Fault tolerance

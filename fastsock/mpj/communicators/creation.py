@@ -11,6 +11,7 @@ from __future__ import annotations
 import binascii
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from fastsock.core.binding._requests import PEER_FAILED, STANDARD, MessageError
 from fastsock.system.forkable import new_lock
@@ -293,6 +294,20 @@ class Channel:
 def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Communicator:
     """Returns a communicator of a group; only its members take part, the first one gives the number."""
     return Communicator(world, Channel.tagged(world, context, tag).agree(ranks), ranks)
+
+
+def part(communicator: Any) -> None:
+    """Waits until all members of a communicator are about to free it. Who has ended is not waited for."""
+    everybody = _both(communicator) if communicator.inter else communicator.ranks
+    channel = Channel.of(communicator)
+    place, size, distance = everybody.index(communicator.world.rank), len(everybody), 1
+    # by messages, not in shared memory: they tell of members that have finished while their process goes on
+    with channel.lock:
+        while distance < size:
+            before, behind = everybody[place - distance], everybody[(place + distance) % size]
+            with suppress(MessageError):  # the others are told all the same
+                channel.engine.sendrecv(b"", before, bytearray(), behind, channel.tag, channel.context)
+            distance *= 2
 
 
 def string_tag(text: str) -> int:

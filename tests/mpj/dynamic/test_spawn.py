@@ -296,6 +296,26 @@ def test_the_death_of_a_child_ends_its_parent_only_while_they_are_connected():
     assert "ranks that it spawned have failed" in said and "lives" not in said
 
 
+def test_who_disconnects_does_not_wait_for_those_that_have_ended():
+    def child():
+        whole = parent.Merge(True)
+        whole.Barrier()
+        parent.recv(source=0)  # the last of the parents: then they end
+        whole.Disconnect()
+        parent.Disconnect()
+        print("parted", flush=True)
+
+    def body():
+        children = spawn(CHILD_BODY, 2)
+        whole = children.Merge(False)
+        whole.Barrier()
+        if rank == 0:
+            for to in range(2):
+                children.send("bye", to)
+
+    assert jobs.run(body, 2, child=child).count("parted") == 2
+
+
 def test_children_end_with_their_parent_while_they_are_connected():
     def child():
         import os
