@@ -109,7 +109,8 @@ class Child:
         self._ours.close()
 
     def _is_connected(self) -> bool:
-        return not self.world.finalized and self.world.others.is_connected(self.job)
+        """Whether its failure is to end the job of this rank."""
+        return not self.world.job.keeps_going and not self.world.finalized and self.world.others.is_connected(self.job)
 
     def _fail(self) -> None:
         ended = threading.Event()

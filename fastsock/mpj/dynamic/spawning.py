@@ -46,7 +46,7 @@ def spawn(communicator: Communicator, programs: Sequence[Program], root: int) ->
                 raise MPIException(ERR_SPAWN, f"{program.command}: {program.count} ranks cannot be spawned")
         port = Port(world.job.interface)
         try:
-            child = Child(world, _asked(programs, port.name), port.cancel)
+            child = Child(world, _asked(programs, port.name) | {"keep_going": world.job.keeps_going}, port.cancel)
             try:
                 line = await_one(communicator, port)
             except PortError:

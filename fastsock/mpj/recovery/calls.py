@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from ..constants import ERR_PROC_FAILED
+from ..constants import ERR_PROC_FAILED, ERR_UNSUPPORTED_OPERATION
 from ..exceptions import Exception as MPIException
 from ..handle import Handle
 from ..messages.operation_records import Collective
@@ -37,10 +37,12 @@ class Recovery(Handle):
         """Revoke the communicator. One member calls it, and it returns at once.
 
         In all members that live, pending and later calls on it raise MPI.Exception (ERR_REVOKED): all but `Agree`,
-        `Shrink`, their non-blocking forms, `Get_failed`, `Ack_failed`, `Is_revoked` and `Free`.
+        `Shrink`, their non-blocking forms, `Get_failed`, `Ack_failed`, `Is_revoked` and `Free`. Raises MPI.Exception
+        (ERR_UNSUPPORTED_OPERATION) where members belong to several jobs.
         """
         communicator = self.ob
         communicator.opened()
+        _of_one_job(communicator, "Revoke")
         communicator.world.revocations.revoke(communicator)
 
     def Is_revoked(self) -> bool:
@@ -105,8 +107,10 @@ class Recovery(Handle):
         """Return a communicator of the members that live, in the same order. All of these call it.
 
         A member that dies meanwhile may still be one of the new communicator: then its calls raise, and it is shrunk in
-        its turn. Raises MPI.Exception (ERR_PROC_FAILED) where nobody is left in the other group.
+        its turn. Raises MPI.Exception: ERR_PROC_FAILED where nobody is left in the other group,
+        ERR_UNSUPPORTED_OPERATION where members belong to several jobs.
         """
+        _of_one_job(self.ob, "Shrink")
         shrunk = Shrunk(self.ob)
         shrunk.take(_agreed(self.ob, consensus.agree, self.ob, shrunk.members, shrunk.state))
         return self._wrap(shrunk.made())  # type: ignore[attr-defined]
@@ -114,6 +118,7 @@ class Recovery(Handle):
     def Ishrink(self) -> tuple[Any, Request]:
         """Start what `Shrink` does; the communicator is there when the request is complete."""
         communicator = self.ob
+        _of_one_job(communicator, "Ishrink")
         shrunk = Shrunk(communicator)
         coming = type(self).of(shrunk.placeholder)
         request = _agreed(communicator, consensus.start, communicator, shrunk.members, shrunk.state, shrunk.take)
@@ -122,6 +127,13 @@ class Recovery(Handle):
             coming.ob = shrunk.made()
 
         return coming, Request.of(Collective(communicator, request, receives=False, land=land))
+
+
+def _of_one_job(communicator: Any, call: str) -> None:
+    if communicator.mixed:
+        raise communicator.fail(
+            ERR_UNSUPPORTED_OPERATION, f"{call}: {communicator.title} has members of several jobs; use one of one job"
+        )
 
 
 def _agreed(communicator: Any, call: Any, *arguments: Any) -> Any:

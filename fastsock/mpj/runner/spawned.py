@@ -48,6 +48,7 @@ def _options(asked: dict[str, Any], parent: _Parent) -> Options:
     options.name = "fastsock.mpj: Spawn"
     options.as_mpi4py = asked["as_mpi4py"]
     options.device = asked["device"]
+    options.keep_going = asked["keep_going"]
     options.python = asked["python"]
     options.hostfile = asked["hostfile"]
     options.hosts = hosts.parse(asked["hosts"]) if asked["hosts"] else None

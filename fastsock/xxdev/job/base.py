@@ -27,6 +27,7 @@ class Job:
     """
 
     launcher = "singleton"  # who started the ranks
+    keeps_going = False  # without ranks that failed
 
     def __init__(self, rank: int, size: int, name: str, secret: bytes) -> None:
         self.rank, self.size, self.name, self.secret = rank, size, name, secret

@@ -60,7 +60,7 @@ class WiredJob(Job):
         self._fences_sent = self._fences_passed = 0
         self._acknowledged = False
         self._gone: str | None = None  # why the control connection is over
-        self._keeps_going = False  # without ranks that failed
+        self.keeps_going = False  # without ranks that failed
         self._callbacks: list[Callable[[int, str], None]] = []
         self._on_finish: list[Callable[[], None]] = []
         self._reader = frames.Reader()
@@ -132,7 +132,7 @@ class WiredJob(Job):
         with self._state:
             while self._table is None:
                 self._check_alive("the other ranks to join")
-                for reason in () if self._keeps_going else self.failed.values():
+                for reason in () if self.keeps_going else self.failed.values():
                     raise JobError(f"not all ranks have joined: {reason}")
                 if deadline is not None and originals.monotonic() > deadline:
                     raise JobError(
@@ -278,7 +278,7 @@ class WiredJob(Job):
             return
         with self._state:
             if kind == frames.KEEP_GOING:
-                self._keeps_going = True
+                self.keeps_going = True
             elif kind == frames.VALUE:
                 self._published[frames.text(strings[0])] = strings[1]
             elif kind == frames.FENCED:

@@ -25,6 +25,11 @@ parent = MPI.Comm.Get_parent()
 """
 
 
+def spawning(child):
+    """Statements after which `spawn(CHILD_BODY, n)` runs the body of `child`."""
+    return f"CHILD = {ranks.PREFIX + PARENT!r}\nCHILD_BODY = {ranks.source_of(child)!r}\n{SPAWN}"
+
+
 def run(function, count, device="iodev", status=0, child=None, **bodies):
     """As ranks.run(); the body of `child` is what `spawn(CHILD_BODY, n)` runs, with `parent` beside `comm`.
 
@@ -40,9 +45,7 @@ def run(function, count, device="iodev", status=0, child=None, **bodies):
 
 def program_of(child, rest):
     """A program by itself, which spawns one rank as `children` and does the rest."""
-    body = ranks.source_of(child)
-    before = f"CHILD = {ranks.PREFIX + PARENT!r}\nCHILD_BODY = {body!r}\n{SPAWN}"
-    return f"{ranks.PREFIX}{before}children = spawn(CHILD_BODY, 1)\n{rest}\n"
+    return f"{ranks.PREFIX}{spawning(child)}children = spawn(CHILD_BODY, 1)\n{rest}\n"
 
 
 def output_of(command):
@@ -70,11 +73,11 @@ def of(*bodies):
 
 
 @contextlib.contextmanager
-def job(body, count, device="iodev", **environ):
+def job(body, count, device="iodev", options=(), **environ):
     """A job of its own, which runs these statements: its process, with pipes."""
     command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(count), "--device", device, "--timeout", "55"]
     process = subprocess.Popen(
-        [*command, "-c", ranks.PREFIX + body],
+        [*command, *options, "-c", ranks.PREFIX + body],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

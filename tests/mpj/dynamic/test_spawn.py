@@ -296,6 +296,42 @@ def test_the_death_of_a_child_ends_its_parent_only_while_they_are_connected():
     assert "ranks that it spawned have failed" in said and "lives" not in said
 
 
+def test_a_job_that_keeps_going_goes_on_without_those_that_it_spawned():
+    def child():
+        import os
+
+        whole = parent.Merge(True)
+        whole.Barrier()
+        if rank == 1:
+            os.kill(os.getpid(), 9)
+        try:
+            whole.recv(source=2)
+        except MPI.Exception as error:
+            assert error.Get_error_class() == MPI.ERR_PROC_FAILED
+        parent.send(whole.Get_failed().size, 0)
+
+    body = """
+    children = spawn(CHILD_BODY, 2)
+    whole = children.Merge(False)
+    whole.Barrier()
+    try:
+        whole.recv(source=2)
+    except MPI.Exception as error:
+        assert error.Get_error_class() == MPI.ERR_PROC_FAILED
+    assert children.recv(source=0) == 1 and list(whole.Get_failed().Translate_ranks(None, whole.group)) == [2]
+    for call in (whole.Revoke, whole.Shrink, whole.Ishrink):
+        try:
+            call()
+        except MPI.Exception as error:
+            assert error.Get_error_class() == MPI.ERR_UNSUPPORTED_OPERATION and "several jobs" in str(error)
+        else:
+            raise AssertionError(f"{call} says that it did something")
+    print("lives", flush=True)
+    """
+    with jobs.job(jobs.of(jobs.spawning(child), body), 1, options=["--keep-going"]) as process:
+        assert "lives" in process.communicate(timeout=60)[0]
+
+
 def test_who_disconnects_does_not_wait_for_those_that_have_ended():
     def child():
         whole = parent.Merge(True)
