@@ -7,11 +7,11 @@ The files lie in the folder for temporary files (TMPDIR), and mostly in the kern
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from common import mpi, mpi_command, mpi_targets, question, summary
+from common import mpi, mpi_command, mpi_targets, question
 from common.interleave import Sample
-from common.question import NOISE, Options
+from common.question import Options
 from common.target import Result
 
 PROGRAM = "files"
@@ -36,26 +36,14 @@ def measure(options: Options) -> list[Result]:
 
 def results(samples: Sequence[Sample]) -> list[Result]:
     """The targets of what the program told."""
-    found = []
-    for call, least in BARS.items():
-        what = mpi_targets.name(call, RANKS, False)
-        times = mpi_targets.against_best(samples, what, 0)
-        cores = summary.placements(samples, what, 0)
-        note = "" if times is not None else "not measured"
-        text = f"{what} ({_told(call, samples, what)})"
-        found.append(Result(text, times, "x", least, None, cores, note, NOISE if least == 1 else 0))
-    return found
+    return mpi_targets.calls(samples, BARS, RANKS, _told)
 
 
-def _told(call: str, samples: Sequence[Sample], what: str) -> str:
+def _told(call: str, values: Mapping[str, Sequence[float]]) -> str:
     """The best value of each: gigabytes in a second, or microseconds."""
     nbytes = next((nbytes for part, nbytes in BYTES.items() if part in call), 0)
-    told = []
-    for peer in (mpi.FASTSOCK, *mpi.OTHERS):
-        values = [sample.value for sample in samples if (sample.what, sample.peer) == (what, peer)]
-        if values:
-            told.append(f"{nbytes / min(values) / 1e3:.2f} GB/s" if nbytes else f"{min(values):.1f} us")
-    return ", ".join(told)
+    best = [min(values[peer]) for peer in (mpi.FASTSOCK, *mpi.OTHERS) if peer in values]
+    return ", ".join(f"{nbytes / least / 1e3:.2f} GB/s" if nbytes else f"{least:.1f} us" for least in best)
 
 
 if __name__ == "__main__":

@@ -26,14 +26,7 @@ def measure(options: Options) -> list[Result]:
 
 def results(samples: Sequence[Sample]) -> list[Result]:
     """The targets of what the program told."""
-    found = []
-    for call, least in BARS.items():
-        what = mpi_targets.name(call, RANKS, False)
-        times = mpi_targets.against_best(samples, what, 0)
-        note = "" if times is not None else "not measured"
-        own = _own(samples, call)
-        text = f"{what} ({min(own) / 1e3:.1f} ms)" if own else what
-        found.append(Result(text, times, "x", least, None, summary.placements(samples, what, 0), note, NOISE))
+    found = mpi_targets.calls(samples, BARS, RANKS, lambda _, values: f"{min(values[mpi.FASTSOCK]) / 1e3:.1f} ms")
     inside, between = _own(samples, INSIDE), _own(samples, BETWEEN)
     times = summary.median(inside) / summary.median(between) if inside and between else None
     where = summary.placements(samples, mpi_targets.name(BETWEEN, RANKS, False), 0)

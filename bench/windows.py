@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common import mpi, mpi_command, mpi_targets, question, summary
+from common import mpi, mpi_command, mpi_targets, question
 from common.interleave import Sample
-from common.question import NOISE, Options
+from common.question import Options
 from common.target import Result
 
 PROGRAM = "windows"
@@ -37,16 +37,7 @@ def measure(options: Options) -> list[Result]:
 
 def results(samples: Sequence[Sample]) -> list[Result]:
     """The targets of what the program told."""
-    found = []
-    for call, least in BARS.items():
-        what = mpi_targets.name(call, RANKS, False)
-        times = mpi_targets.against_best(samples, what, 0)
-        cores = summary.placements(samples, what, 0)
-        note = "" if times is not None else "not measured"
-        own = [sample.value for sample in samples if sample.what == what and sample.peer == mpi.FASTSOCK]
-        text = f"{what} ({min(own):.2f} us)" if own else what
-        found.append(Result(text, times, "x", least, None, cores, note, NOISE if least == 1 else 0))
-    return found
+    return mpi_targets.calls(samples, BARS, RANKS, lambda _, values: f"{min(values[mpi.FASTSOCK]):.2f} us")
 
 
 if __name__ == "__main__":

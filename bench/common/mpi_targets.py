@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from . import mpi, summary
 from .interleave import Sample
@@ -32,6 +32,31 @@ def against_best(samples: Iterable[Sample], what: str, size: int, peer: str = mp
         if peer in turn and others:
             ratios.append(turn[peer] / max(others) if more else min(others) / turn[peer])
     return summary.median(ratios) if ratios else None
+
+
+def calls(
+    samples: Sequence[Sample],
+    bars: Mapping[str, float],
+    ranks: int,
+    told: Callable[[str, Mapping[str, Sequence[float]]], str],
+) -> list[Result]:
+    """The targets of calls: how many times as fast as the better of the others each is to be.
+
+    `told(call, values by peer)`: what stands behind the name of a call that was measured.
+    """
+    found = []
+    for call, least in bars.items():
+        what = name(call, ranks, False)
+        times = against_best(samples, what, 0)
+        values: dict[str, list[float]] = {}
+        for sample in samples:
+            if sample.what == what:
+                values.setdefault(sample.peer, []).append(sample.value)
+        text = f"{what} ({told(call, values)})" if mpi.FASTSOCK in values else what
+        note = "" if times is not None else "not measured"
+        noise = NOISE if least == 1 else 0
+        found.append(Result(text, times, "x", least, None, summary.placements(samples, what, 0), note, noise))
+    return found
 
 
 def point_to_point(samples: Sequence[Sample]) -> list[Result]:

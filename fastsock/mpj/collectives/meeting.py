@@ -19,6 +19,7 @@ from fastsock.core.binding._team import team_identity
 from fastsock.meeting import unix_calls
 from fastsock.system.originals import originals
 from fastsock.system.proof import same
+from fastsock.system.reading import exactly
 
 from ..tags import TEAM
 
@@ -138,7 +139,7 @@ class _Leader(_Meeting):
                 if not unix_calls.is_own_user(unix_calls.peer(stream.fileno())[1]):
                     stream.close()
                     continue
-                index, proof, identity = HELLO.unpack(_exactly(stream, HELLO.size))
+                index, proof, identity = HELLO.unpack(exactly(stream, HELLO.size))
                 if same(proof, token) and 0 < index < len(self.ranks):
                     streams[index] = stream
                     self.identities[index] = identity
@@ -205,7 +206,7 @@ class _Member(_Meeting):
                         taken.frombytes(content[: len(content) - len(content) % taken.itemsize])
                 if not data:
                     raise ConnectionResetError
-            self.identities = _exactly(stream, len(self.ranks) * len(team_identity()))
+            self.identities = exactly(stream, len(self.ranks) * len(team_identity()))
             if len(taken) == wanted:
                 return list(taken)
         except OSError:
@@ -213,13 +214,3 @@ class _Member(_Meeting):
         for descriptor in taken:
             originals.close(descriptor)
         return None
-
-
-def _exactly(stream: _socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = stream.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError
-        data += part
-    return data

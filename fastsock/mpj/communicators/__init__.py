@@ -7,7 +7,7 @@ creation, topology_creation             how members agree on a new one; context_
 introduction                            how two groups come to an intercommunicator, also of several jobs
 others, dynamic_calls                   the ranks of other jobs; what the folder `dynamic` does for communicators
 group, session, errhandler              what the standard has beside communicators
-named                                   names and hints, of communicators and of windows
+named                                   names, hints and groups, of communicators, windows and files
 world, lifecycle, options               this rank, its beginning and its end, and what `rc` chose
 
 The top of mpj but for `MPI`. Tests: tests/mpj/test_communicators.py, test_groups.py, test_handles.py, test_options.py.

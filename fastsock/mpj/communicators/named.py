@@ -1,4 +1,4 @@
-"""What communicators and windows alike are called, and the hints that a program gives them."""
+"""What communicators, windows and files have alike: names, hints, and the group of their members."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from ..constants import MAX_OBJECT_NAME
 from ..handle import Handle
 from ..info import Info
 from .errhandler import Watched
+from .group import Group, GroupRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import ClassVar
+    from typing import Any, ClassVar
 
 
 class Named(Watched):
@@ -61,6 +62,36 @@ class Hinted(Handle):
     @info.setter
     def info(self, value: Info) -> None:
         self.Set_info(value)
+
+
+class Grouped(Handle):
+    """A handle of something that belongs to the members of a communicator, which its record has."""
+
+    __slots__ = ()
+
+    ob: Any
+
+    def Get_group(self) -> Group:
+        """Return the group of the members."""
+        communicator = self.ob.communicator
+        return Group.of(GroupRecord(communicator.ranks, communicator.world.rank))
+
+    @property
+    def group(self) -> Group:
+        """The group of the members."""
+        return self.Get_group()
+
+    @property
+    def group_size(self) -> int:
+        """Number of members."""
+        size: int = self.ob.communicator.size
+        return size
+
+    @property
+    def group_rank(self) -> int:
+        """Rank of this process."""
+        rank: int = self.ob.communicator.rank
+        return rank
 
 
 def hints(info: Info) -> dict[str, str] | None:

@@ -6,6 +6,7 @@ import _socket
 import struct
 
 from fastsock.system.originals import originals
+from fastsock.system.reading import exactly
 
 from ..communicators.communicator_record import Communicator
 from ..communicators.introduction import introduce
@@ -33,7 +34,7 @@ def join(world: Any, descriptor: int) -> Communicator:
         sock.setblocking(True)
         own = originals.urandom(16)
         sock.sendall(_TOKEN.pack(_MAGIC, own))
-        magic, other = _TOKEN.unpack(_exactly(sock, _TOKEN.size))
+        magic, other = _TOKEN.unpack(exactly(sock, _TOKEN.size))
         if magic != _MAGIC or own == other:
             raise ConnectionError("the other end of the socket does not call Join")
         if own < other:
@@ -44,7 +45,7 @@ def join(world: Any, descriptor: int) -> Communicator:
                 return port.accept(), port.token, True
             finally:
                 port.close()
-        name = _exactly(sock, _LENGTH.unpack(_exactly(sock, _LENGTH.size))[0])
+        name = exactly(sock, _LENGTH.unpack(exactly(sock, _LENGTH.size))[0])
         return *connect(name.decode()), False
 
     try:
@@ -54,13 +55,3 @@ def join(world: Any, descriptor: int) -> Communicator:
     finally:
         sock.close()
     return introduce(world.alone, 0, lambda: StreamLine(made, secret, engine), first=first)
-
-
-def _exactly(sock: _socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = sock.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError("the other end of the socket was closed")
-        data += part
-    return data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket
 import struct
 
+from fastsock.system.reading import exactly
 from fastsock.xxdev.job import addresses
 
 from .beside import beside
@@ -42,19 +43,10 @@ class StreamLine:
         self._sock.close()
 
     def _receive(self) -> bytes:
-        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        (length,) = _LENGTH.unpack(exactly(self._sock, _LENGTH.size))
         if length > _LONGEST:
             raise ConnectionError(f"it sent {length} bytes, which no group sends")
-        return self._exactly(length)
-
-    def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self._sock.recv(size - len(data))
-            if not part:
-                raise ConnectionResetError("it closed the connection, or died")
-            data += part
-        return bytes(data)
+        return exactly(self._sock, length)
 
     def _hang_up(self) -> None:
         self._sock.shutdown(_socket.SHUT_RDWR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 
 from ..communicators.errhandler import Watched
-from ..communicators.group import Group, GroupRecord
+from ..communicators.named import Grouped, Hinted
 from ..constants import MODE_RDONLY
 from ..datatypes.datatype import BYTE, Datatype
 from ..exceptions import Exception as MPIException
@@ -22,7 +22,7 @@ _null = NoFile()
 
 
 @public
-class File(FileCalls, Watched, wraps=OpenFile):
+class File(FileCalls, Watched, Grouped, Hinted, wraps=OpenFile):
     """A file that several ranks read and write (MPI 4.1, chapter 14).
 
     A call on a null file raises MPI.Exception (ERR_FILE). An error of the system has the class that says so:
@@ -115,44 +115,9 @@ class File(FileCalls, Watched, wraps=OpenFile):
         """The mode in which it was opened."""
         return self.Get_amode()
 
-    def Get_group(self) -> Group:
-        """Return the group of the members."""
-        communicator = self.ob.communicator
-        return Group.of(GroupRecord(communicator.ranks, communicator.world.rank))
-
-    @property
-    def group(self) -> Group:
-        """The group of the members."""
-        return self.Get_group()
-
-    @property
-    def group_size(self) -> int:
-        """The number of members."""
-        size: int = self.ob.communicator.size
-        return size
-
-    @property
-    def group_rank(self) -> int:
-        """The rank of this process."""
-        rank: int = self.ob.communicator.rank
-        return rank
-
     def Set_info(self, info: Info) -> None:
         """Add hints: `collective_buffering`, `cb_nodes` and `cb_buffer_size` mean something. All members call it."""
         self.ob.guarded(self.ob.set_info, dict(info.items()) if info else {})
-
-    def Get_info(self) -> Info:
-        """Return a copy of the hints."""
-        return Info.Create(self.ob.info)
-
-    @property
-    def info(self) -> Info:
-        """The hints."""
-        return self.Get_info()
-
-    @info.setter
-    def info(self, value: Info) -> None:
-        self.Set_info(value)
 
     # Views
 

@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 
+from ...system.reading import exactly
 from . import checking, hosts, launch
 from .options import Options, Part
 
@@ -32,7 +33,10 @@ def main() -> NoReturn:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    asked = json.loads(_exactly(line, _LENGTH.unpack(_exactly(line, _LENGTH.size))[0]))
+    try:
+        asked = json.loads(exactly(line, _LENGTH.unpack(exactly(line, _LENGTH.size))[0]))
+    except ConnectionError:  # the parent died at once
+        os._exit(1)
     try:
         status = launch.run(_options(asked, _Parent(line, asked["parent_pid"])))
     except (checking.LaunchError, ValueError, OSError) as error:
@@ -92,13 +96,3 @@ class _Parent:
             let_go = False
         if not let_go:
             self._supervisor.end("the rank that spawned this job is gone")
-
-
-def _exactly(line: _socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = line.recv(size - len(data))
-        if not part:  # the parent died at once
-            os._exit(1)
-        data += part
-    return data

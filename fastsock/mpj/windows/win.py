@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .. import ranks
 from ..attributes import Attributed
-from ..communicators.group import Group, GroupRecord
-from ..communicators.named import Hinted, Named
+from ..communicators.named import Grouped, Hinted, Named
 from ..constants import (
     ERR_WIN,
     WIN_BASE,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @public
-class Win(NativeWindowCalls, WindowCalls, Attributed, Named, Hinted, Exported, wraps=Window):
+class Win(NativeWindowCalls, WindowCalls, Attributed, Named, Hinted, Grouped, Exported, wraps=Window):
     """Memory of each member that the others read and write (MPI 4.1, chapter 12). It exports its memory as a buffer.
 
     A call on a null window raises MPI.Exception (ERR_WIN), one in the wrong epoch ERR_RMA_SYNC, an access outside the
@@ -153,28 +152,6 @@ class Win(NativeWindowCalls, WindowCalls, Attributed, Named, Hinted, Exported, w
         """Return the memory of this member."""
         memory: buffer = self.ob.memory
         return part(memory, 0, memory.nbytes)
-
-    def Get_group(self) -> Group:
-        """Return the group of the members."""
-        communicator = self.ob.communicator
-        return Group.of(GroupRecord(communicator.ranks, communicator.world.rank))
-
-    @property
-    def group(self) -> Group:
-        """The group of the members."""
-        return self.Get_group()
-
-    @property
-    def group_size(self) -> int:
-        """Number of members."""
-        size: int = self.ob.communicator.size
-        return size
-
-    @property
-    def group_rank(self) -> int:
-        """Rank of this process."""
-        rank: int = self.ob.rank
-        return rank
 
     def _record(self) -> Any:
         if self.ob is self.null:

@@ -7,22 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "connection.h"
-#include "engine/internal.h"
+#include "engines.h"
 
 enum path { LOCAL, RING, TINY_RING, STREAM, PATHS };
 enum { WINDOW = 5, ROUNDS = 100, CONTEXT = 7 };
 enum { SCRATCH, OWN, RESULT, BUFFERS };
-
-static const struct fs_engine_options options = {.eager_limit = 3000, .credit = 100000, .spin_us = 20};
-
-static struct fs_engine *engine_of(int rank, int size)
-{
-    int error;
-    struct fs_engine *engine = fs_engine_new(rank, size, &options, &error);
-    CHECK(engine != NULL);
-    return engine;
-}
 
 static void join(struct fs_engine *engines[2], enum path path)
 {

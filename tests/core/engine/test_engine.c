@@ -6,22 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "connection.h"
 #include "engine/link.h"
+#include "engines.h"
 #include "strided.h"
 #include "switch/pair.h"
 
 enum path { LOCAL, RING, TINY_RING, MEMORY, TINY_MEMORY, STREAM };
-
-static const struct fs_engine_options options = {.eager_limit = 3000, .credit = 100000, .spin_us = 20};
-
-static struct fs_engine *engine_of(int rank, int size)
-{
-    int error;
-    struct fs_engine *engine = fs_engine_new(rank, size, &options, &error);
-    CHECK(engine != NULL);
-    return engine;
-}
 
 static void attach_ends(struct fs_engine *engines[2], uint32_t ring)
 {
