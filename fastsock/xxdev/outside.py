@@ -83,6 +83,10 @@ class Outside(Streams):
                 if number is not None:
                     self._agreed[number] = bond
 
+    def secret_with(self, number: int) -> bytes:
+        """What this rank shares with one of another job that it can reach."""
+        return self._agreed[number].secret
+
     # ---- as Connections ask ----
 
     def parties(self) -> Mapping[str, hello.Party]:

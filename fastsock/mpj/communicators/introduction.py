@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     class Line(Protocol):
         """Between the leaders of two groups. Nobody else can write to it."""
 
-        secret: bytes  # what only the leaders know; empty where they know nothing but what the line carries
+        secret: bytes  # what the leaders know, and nobody who only hears the line
 
         def send(self, data: bytes) -> None:
             """Raises OSError, MessageError."""
@@ -66,16 +66,15 @@ def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, 
         agreed, first = communicator.objects.bcast(CODEC, (agreed, first), local_leader)
     if agreed:
         return Intercommunicator(world, agreed[0], communicator.ranks, agreed[2:])
-    return introduce(communicator, local_leader, lambda: MessageLine(channel, other), first=first)
+    known = world.job.secret if other < world.size else world.others.outside.secret_with(other)
+    return introduce(communicator, local_leader, lambda: MessageLine(channel, other, known), first=first)
 
 
 class MessageLine:
     """Between the leaders of two groups that are members of one communicator (introduction.py)."""
 
-    secret = b""
-
-    def __init__(self, channel: Any, peer: int) -> None:
-        self._channel, self._peer = channel, peer
+    def __init__(self, channel: Any, peer: int, secret: bytes) -> None:
+        self._channel, self._peer, self.secret = channel, peer, secret
 
     def send(self, data: bytes) -> None:
         """As introduction.Line."""

@@ -6,9 +6,11 @@ is not taken for one that lives.
 
 from __future__ import annotations
 
-import binascii
 import contextlib
 import os
+from collections.abc import Iterator
+
+from fastsock.system.proof import hmac_sha256
 
 from .. import ranks
 from ..constants import ERR_NAME, ERR_SERVICE
@@ -25,17 +27,18 @@ def Publish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> N
     """
     from fcntl import LOCK_EX, LOCK_NB, flock
 
-    path = _path(service_name)
-    while True:
-        descriptor = os.open(path, _READ_WRITE | os.O_CREAT, 0o600)
-        try:
-            flock(descriptor, LOCK_EX | LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise _failed(ERR_SERVICE, f"the name {service_name!r} is published already") from None
-        if _is_there(path, descriptor):
-            break
-        os.close(descriptor)  # somebody has removed it meanwhile
+    with _folder() as folder:
+        path = _file(service_name)
+        while True:
+            descriptor = os.open(path, _READ_WRITE | os.O_CREAT, 0o600, dir_fd=folder)
+            try:
+                flock(descriptor, LOCK_EX | LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                raise _failed(ERR_SERVICE, f"the name {service_name!r} is published already") from None
+            if _is_there(folder, path, descriptor):
+                break
+            os.close(descriptor)  # somebody has removed it meanwhile
     os.ftruncate(descriptor, 0)
     os.write(descriptor, port_name.encode())
     _published[service_name] = descriptor
@@ -46,8 +49,8 @@ def Unpublish_name(service_name: str, port_name: str, info: Info = INFO_NULL) ->
     descriptor = _published.pop(service_name, None)
     if descriptor is None:
         raise _failed(ERR_SERVICE, f"this program has not published the name {service_name!r}")
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_path(service_name))
+    with _folder() as folder, contextlib.suppress(FileNotFoundError):
+        os.unlink(_file(service_name), dir_fd=folder)
     os.close(descriptor)
 
 
@@ -58,44 +61,58 @@ def Lookup_name(service_name: str, info: Info = INFO_NULL) -> str:
     """
     from fcntl import LOCK_NB, LOCK_SH, flock
 
-    path = _path(service_name)
-    try:
-        descriptor = os.open(path, _READ_WRITE)
-    except FileNotFoundError:
-        raise _failed(ERR_NAME, f"nobody has published the name {service_name!r} on this host") from None
-    try:
-        with contextlib.suppress(BlockingIOError):  # its publisher lives
-            flock(descriptor, LOCK_SH | LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):
-                if _is_there(path, descriptor):
-                    os.unlink(path)
-            raise _failed(ERR_NAME, f"the program that published the name {service_name!r} has ended")
-        port = b""
-        while part := os.read(descriptor, 4096):
-            port += part
-    finally:
-        os.close(descriptor)
+    with _folder() as folder:
+        path = _file(service_name)
+        try:
+            descriptor = os.open(path, _READ_WRITE, dir_fd=folder)
+        except FileNotFoundError:
+            raise _failed(ERR_NAME, f"nobody has published the name {service_name!r} on this host") from None
+        try:
+            with contextlib.suppress(BlockingIOError):  # its publisher lives
+                flock(descriptor, LOCK_SH | LOCK_NB)
+                with contextlib.suppress(FileNotFoundError):
+                    if _is_there(folder, path, descriptor):
+                        os.unlink(path, dir_fd=folder)
+                raise _failed(ERR_NAME, f"the program that published the name {service_name!r} has ended")
+            port = b""
+            while part := os.read(descriptor, 4096):
+                port += part
+        finally:
+            os.close(descriptor)
     if not port:  # it is being written
         raise _failed(ERR_NAME, f"nobody has published the name {service_name!r} on this host")
     return port.decode()
 
 
-def _path(service_name: str) -> str:
-    """Where the file of a name is. Raises MPI.Exception (ERR_NAME) for an empty one."""
+@contextlib.contextmanager
+def _folder() -> Iterator[int]:
+    """The folder of the names, open: what somebody puts in its place meanwhile does not matter.
+
+    Raises MPI.Exception (ERR_SERVICE) where it is another's, or others can read it.
+    """
+    user = os.geteuid()
+    path = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/fastsock-{user}", "fastsock-services")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(folder)
+        if found.st_uid != user or found.st_mode & 0o077:
+            raise _failed(ERR_SERVICE, f"{path} is another user's, or others can read it: remove it")
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _file(service_name: str) -> str:
+    """The file of a name. Raises MPI.Exception (ERR_NAME) for an empty one."""
     if not service_name:
         raise _failed(ERR_NAME, "a name of a service cannot be empty")
-    user = os.geteuid()
-    folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/fastsock-{user}", "fastsock-services")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    found = os.stat(folder, follow_symlinks=False)
-    if found.st_uid != user or found.st_mode & 0o077:
-        raise _failed(ERR_SERVICE, f"{folder} can be read by others: remove it")
-    return os.path.join(folder, binascii.hexlify(service_name.encode()).decode()[:200])
+    return hmac_sha256(b"", service_name.encode()).hex()
 
 
-def _is_there(path: str, descriptor: int) -> bool:
+def _is_there(folder: int, path: str, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(os.stat(path, dir_fd=folder), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
