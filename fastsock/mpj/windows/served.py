@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from fastsock.core.binding._requests import MessageError
 from fastsock.core.binding._window import MemoryGone
@@ -315,11 +316,23 @@ class ServedWindow(Window):
         self.epochs.lock_all(assertion)
         takes = not assertion & MODE_NOCHECK
         if takes:
-            others = [rank for rank in range(len(self.targets)) if rank != self.rank]
-            questions = [self.origin.begin_question(rank, LOCK, _argument(LOCK_SHARED)) for rank in others]
-            self._lock_own(LOCK_SHARED)
-            self.origin.end_all([], questions)
+            self._share_all()
         self.epochs.all_locked = takes
+
+    def _share_all(self) -> None:
+        """In the order of ranks: two could else have what the other waits for, behind one who wants it alone."""
+        taken = 0
+        try:
+            for rank in range(len(self.targets)):
+                if rank == self.rank:
+                    self._lock_own(LOCK_SHARED)
+                else:
+                    self.origin.question(rank, LOCK, _argument(LOCK_SHARED))
+                taken += 1
+        except BaseException:
+            with suppress(MPIException):
+                self._release(range(taken), True)
+            raise
 
     @_helping
     def unlock_all(self) -> None:

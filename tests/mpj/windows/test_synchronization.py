@@ -30,6 +30,26 @@ def test_a_lock_alone_makes_reads_and_writes_one_step(device):
     run(body, 3, device)
 
 
+@DEVICE
+def test_ranks_that_lock_all_do_not_wait_for_each_other_behind_those_who_lock_one(device):
+    def body():
+        import random
+
+        window, mine = MPI.Win.Allocate(8, 8, comm=comm), random.Random(rank)
+        for _ in range(300):
+            if rank < 2:
+                window.Lock_all()
+                window.Unlock_all()
+            else:
+                target = mine.randrange(2)
+                window.Lock(target)
+                window.Put(np.ones(1), target)
+                window.Unlock(target)
+        window.Free()
+
+    run(body, 6, device)
+
+
 def test_accumulates_of_all_ranks_under_shared_locks_lose_nothing():
     def body():
         window = MPI.Win.Allocate(8 if rank == 0 else 0, 8, comm=comm)
