@@ -76,7 +76,8 @@ class Hosts:
         """Variables by which fastsock's runner starts ranks there: no ssh, but a command that enters the namespace."""
         command = folder / "ssh"
         # the namespace's name ends with the number that its address begins to count at 1; ssh takes no variables along
-        command.write_text(f'#!/bin/sh\nunset FASTSOCK_MPJ_INTERFACE\nexec ip netns exec {self.prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
+        enter = f'exec ip netns exec {self.prefix}$((${{1##*.}} - 1)) sh -c "$2"'
+        command.write_text(f"#!/bin/sh\nunset FASTSOCK_MPJ_INTERFACE\n{enter}\n")
         command.chmod(0o755)
         return {"FASTSOCK_MPJ_SSH": str(command)}
 

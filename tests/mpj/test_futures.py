@@ -69,7 +69,7 @@ def chosen(value):
 if __name__ == "__main__":
     with MPIPoolExecutor(max_workers=2, initializer=chosen, initargs=(7,), env={"COLOUR": "red"}) as executor:
         assert executor.num_workers == 2
-        executor.bootup()
+        assert executor.bootup()._pool.size == 2
         found = set(executor.map(where, range(40)))
         assert {pid for pid, *_ in found}.isdisjoint({os.getpid()}) and 1 <= len(found) <= 2
         assert {tuple(rest) for _, *rest in found} == {(2, "red", 7)}

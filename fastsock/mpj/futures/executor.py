@@ -69,7 +69,8 @@ class MPIPoolExecutor(Mapping, Executor):
         _check_switch("MPI4PY_FUTURES_USE_PKL5")
         self._backoff = _backoff(kwargs.pop("backoff", None))
         own = {name: kwargs.pop(name) for name in _OF_OWN_WORKERS if name in kwargs}
-        self._workers: WorkerPool = pool or _own_workers(None if given is None else int(given), own)
+        # programs ask for `_pool.size`, which mpi4py has too
+        self._pool: WorkerPool = pool or _own_workers(None if given is None else int(given), own)
         self._options = {"initializer": initializer, "initargs": tuple(initargs), **kwargs}
         unknown = set(kwargs) - set(Setup.OPTIONS)
         if unknown:
@@ -84,7 +85,7 @@ class MPIPoolExecutor(Mapping, Executor):
         with self._lock:
             if self._shutdown:
                 return 0
-            return self._workers.size if self._run is None else self._run.size
+            return self._pool.size if self._run is None else self._run.size
 
     _max_workers = num_workers
 
@@ -104,7 +105,7 @@ class MPIPoolExecutor(Mapping, Executor):
             raise RuntimeError(f"cannot {what} after shutdown")
         if self._run is None:
             script.alias()
-            self._run = Run(self._workers, Setup(**self._options), self._backoff)
+            self._run = Run(self._pool, Setup(**self._options), self._backoff)
             _runs.add(self._run)
             weakref.finalize(self, self._run.stop).atexit = False
         return self._run
