@@ -12,6 +12,7 @@ import struct
 import sys
 import threading
 
+from fastsock.system.forkable import new_lock
 from fastsock.system.originals import originals
 from fastsock.system.starting import start_without_signals
 from fastsock.xxdev.job.base import print_line
@@ -40,6 +41,7 @@ class Child:
         self.status: int | None = None
         self._on_end = on_end
         self._ended = threading.Event()
+        self._reaping = new_lock()
         self._ours, theirs = _socket.socketpair()
         with contextlib.closing(theirs):
             code = _CODE.format(root=search_path.ROOT)
@@ -63,8 +65,9 @@ class Child:
 
     def give_up(self) -> None:
         """Nobody will share a communicator with its ranks: they end."""
-        with contextlib.suppress(ProcessLookupError):
-            originals.kill(self.pid, signal.SIGTERM)
+        with self._reaping:  # later the number may be another's
+            if self.status is None:
+                originals.kill(self.pid, signal.SIGTERM)
         self._ours.close()
         self._known.set()
 
@@ -94,10 +97,11 @@ class Child:
         poller.register(self._watch, select.POLLIN)
         poller.poll()
         originals.close(self._watch)
-        try:
-            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        except ChildProcessError:  # the program waits for all its children, so it has the status
-            self.status = 0
+        with self._reaping:
+            try:
+                self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            except ChildProcessError:  # the program waits for all its children, so it has the status
+                self.status = 0
         self._ended.set()
         self._on_end()
         self._known.wait()

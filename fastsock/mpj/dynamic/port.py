@@ -20,7 +20,8 @@ _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 _MOST_STRANGERS = 128
 _HELLO_SECONDS = 30.0
 _CONNECT_SECONDS = 20.0
-_PIECE_MS = 1000
+_PATIENT = 20 * 24 * 3600.0  # about the longest time that a socket can wait
+_LOOK_MS = 1000  # how often the patience with strangers is looked at
 
 
 class PortError(OSError):
@@ -52,7 +53,7 @@ class Port:
             for number in self._strangers:
                 poller.register(number, select.POLLIN)
             while not self._known:
-                ready = [number for number, _ in poller.poll(_PIECE_MS if self._strangers else None)]
+                ready = [number for number, _ in poller.poll(_LOOK_MS if self._strangers else None)]
                 if self._closed:
                     raise PortError("the port was closed")
                 for number in ready:
@@ -156,18 +157,13 @@ def connect(name: str) -> tuple[addresses.Raw, bytes]:
         ) from None
     try:
         # whoever opened the port may accept much later: as long as its kernel holds the connection, it is waited for
-        hello.connect(
-            sock, secret=token, job=ROLE, rank=CONNECTS, peer=ACCEPTS, role=ROLE, timeout=float(_YEAR_SECONDS)
-        )
+        hello.connect(sock, secret=token, job=ROLE, rank=CONNECTS, peer=ACCEPTS, role=ROLE, timeout=_PATIENT)
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
             raise PortError(f"port {host} was closed, or is another's by now: {error}") from None
         raise
     return sock, token
-
-
-_YEAR_SECONDS = 365 * 24 * 3600
 
 
 def _parse(name: str) -> tuple[str, bytes]:

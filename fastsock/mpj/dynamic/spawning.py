@@ -51,6 +51,9 @@ def spawn(communicator: Communicator, programs: Sequence[Program], root: int) ->
                 line = await_one(communicator, port)
             except PortError:
                 raise MPIException(ERR_SPAWN, f"{_names(programs)} cannot be spawned: {child.failure()}") from None
+            except BaseException:  # an interrupt
+                child.give_up()
+                raise
         finally:
             port.close()
         started.append(child)
