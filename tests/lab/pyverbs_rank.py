@@ -202,9 +202,8 @@ def connect(this: job.Job) -> socket.socket:
     with socket.create_server((this.interface, 0)) as listener:
         this.announce(*listener.getsockname())
         sock, _ = listener.accept()
-    caller = hello.accept(
-        sock, secret=this.secret, job=this.name, rank=this.rank, size=this.size, roles=("message",), timeout=60
-    )
+    party = hello.Party(this.secret, this.name, this.rank, this.size)
+    caller = hello.accept(sock, {"message": party}, timeout=60)
     assert caller.rank == 1 - this.rank
     sock.sendall(WELCOME)
     sock.settimeout(60)
