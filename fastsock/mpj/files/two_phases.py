@@ -6,7 +6,6 @@ For file systems between hosts, where many short accesses, and pages that severa
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterator
 
 from ..datatypes._memory import buffer, part
@@ -27,6 +26,8 @@ _BUFFER = 16 << 20
 
 def views(record: Any) -> list[Places]:
     """Returns where the data of each member lie. All members call it."""
+    import pickle  # no rank needs it for its start
+
     view = record.view
     own = pickle.dumps((view.displacement, view.in_file))
     found = []
