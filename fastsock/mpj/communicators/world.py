@@ -7,6 +7,7 @@ import os
 import threading
 
 from fastsock.system.forkable import new_lock
+from fastsock.xxdev.job import own
 
 from .. import constants
 from ..exceptions import last_used_code
@@ -103,7 +104,7 @@ class World:
             constants.IO: constants.ANY_SOURCE,
             constants.WTIME_IS_GLOBAL: len(set(self.hosts)) == 1,
             constants.UNIVERSE_SIZE: self.size,
-            constants.APPNUM: int(os.environ.get("FASTSOCK_MPJ_APPLICATION") or 0),
+            constants.APPNUM: int(os.environ.get(own.APPLICATION) or 0),
             constants.LASTUSEDCODE: last_used_code(),
         }
         return values[keyval]

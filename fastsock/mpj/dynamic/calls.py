@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from fastsock.xxdev.job import own
+
 from ..communicators import dynamic_calls
 
 TYPE_CHECKING = False
@@ -15,16 +17,13 @@ if TYPE_CHECKING:
     from ..communicators.world import World
     from .spawning import Program
 
-PARENT = "FASTSOCK_MPJ_PARENT"  # of ranks that were spawned: the port where their parents wait
-APPLICATION = "FASTSOCK_MPJ_APPLICATION"  # which of the commands of a Spawn_multiple this rank runs
-
 
 class Calls:
     """All calls are collective on the communicator that they are given."""
 
     def started(self, world: World) -> None:
         """A rank has started: where it was spawned, it meets its parents now, who wait for it."""
-        port = os.environ.get(PARENT)
+        port = os.environ.get(own.PARENT)
         if port and world.job.launcher == "fastsock":
             from .ports import call
 

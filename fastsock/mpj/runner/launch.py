@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .options import Options, Part
 
-_OF_SPAWNED = ("FASTSOCK_MPJ_PARENT", "FASTSOCK_MPJ_APPLICATION")  # of the job that a runner may belong to
 _PYTHON_ENDINGS = (".py", ".pyw", ".pyc", ".pyz")
 
 
@@ -175,7 +174,7 @@ def _cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> None:
 
 def _environment(options: Options, size: int, job: str, secret: str, servers: list[str]) -> dict[str, str]:
     environ = dict(os.environ)
-    for name in (JOINED, *_OF_SPAWNED):
+    for name in (JOINED, own.PARENT, own.APPLICATION):  # of the job that this runner may belong to
         environ.pop(name, None)
     environ[own.JOB] = job
     environ[own.SIZE] = str(size)

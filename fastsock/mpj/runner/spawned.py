@@ -13,6 +13,7 @@ import struct
 import sys
 
 from ...system.reading import exactly
+from ...xxdev.job import own
 from . import checking, hosts, launch
 from .options import Options, Part
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from .supervisor import Supervisor
 
 _LENGTH = struct.Struct("!I")
-_PARENT = "FASTSOCK_MPJ_PARENT"
-_APPLICATION = "FASTSOCK_MPJ_APPLICATION"
 
 
 def main() -> NoReturn:
@@ -61,7 +60,7 @@ def _options(asked: dict[str, Any], parent: _Parent) -> Options:
     for number, told in enumerate(asked["parts"]):
         part = options if number == 0 else Part()
         part.program, part.size, part.directory = told["program"], told["size"], told["directory"]
-        part.environ = {**told["environ"], _PARENT: asked["parent"], _APPLICATION: str(number)}
+        part.environ = {**told["environ"], own.PARENT: asked["parent"], own.APPLICATION: str(number)}
         part.literal = True
         if number:
             options.others.append(part)

@@ -14,6 +14,9 @@ JOB = "FASTSOCK_MPJ_JOB"
 SECRET = "FASTSOCK_MPJ_SECRET"
 SERVERS = "FASTSOCK_MPJ_WIREUP"  # addresses.py, separated by commas
 INTERFACE = "FASTSOCK_MPJ_INTERFACE"
+# of ranks that were spawned:
+PARENT = "FASTSOCK_MPJ_PARENT"  # the port where those wait that spawned them
+APPLICATION = "FASTSOCK_MPJ_APPLICATION"  # which of the commands of a Spawn_multiple this rank runs
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
