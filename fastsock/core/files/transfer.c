@@ -250,9 +250,20 @@ static int item_by_item(struct transfer *at)
     return 0;
 }
 
+/* Whether all of it lies where a file may have a byte. */
+static int is_in_reach(const struct transfer *at)
+{
+    int64_t end;
+    if (__builtin_add_overflow(at->from, at->bytes, &end)) return 0;
+    if (__builtin_mul_overflow(end / at->view->layout->size, at->view->extent, &end)) return 0;
+    if (__builtin_add_overflow(end, at->view->start, &end)) return 0;
+    return !__builtin_add_overflow(end, at->view->reach.end, &end);
+}
+
 static int64_t transfer(struct transfer *at)
 {
     if (at->bytes <= 0) return 0;
+    if (!is_in_reach(at)) return -EFBIG;
     int result = fs_file_view_is_ordered(at->view) ? ordered(at) : item_by_item(at);
     return result < 0 ? result : at->done;
 }

@@ -18,12 +18,6 @@ cdef extern from "<sys/vfs.h>" nogil:
 
 cdef extern from "files/transfer.h" nogil:
     enum: FS_FILE_READS, FS_FILE_LOCKED, FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE
-    struct fs_reach:
-        int64_t first, end, runs
-    struct fs_file_view:
-        int64_t start, extent
-        const fs_layout *layout
-        fs_reach reach
     int fs_layout_reach(const fs_layout *layout, fs_reach *reach)
     int64_t fs_layout_place(const fs_layout *layout, int64_t extent, int64_t start)
     int64_t fs_layout_below(const fs_layout *layout, int64_t extent, int64_t offset)
@@ -50,11 +44,6 @@ cdef class Places:
     Raises ValueError where the datatype has data that lie before others, or in the same place.
     """
 
-    cdef fs_file_view view
-    cdef readonly TypeRecord type
-    cdef readonly int64_t start
-    cdef readonly bint ordered  # also the items among each other
-
     def __init__(self, TypeRecord type_ not None, int64_t start):
         self.type, self.start = type_, start
         self.view.start, self.view.extent, self.view.layout = start, type_.extent, &type_.layout
@@ -79,23 +68,29 @@ cdef class Places:
             found = fs_layout_below(&self.type.layout, self.type.extent, place - self.view.start)
         return found
 
-    def read(self, int file, int64_t start, uintptr_t address, int64_t nbytes, int how):
-        """Reads the bytes of data from `start` on; returns how many there are before the end of the file."""
+    cdef int64_t c_read(self, int file, int64_t start, void *data, int64_t nbytes, int how) noexcept:
         cdef int64_t result
         if self.type.size == 0:
             return 0
         with nogil:
-            result = fs_file_read(file, &self.view, start, <void *>address, nbytes, how)
-        return checked(result)
+            result = fs_file_read(file, &self.view, start, data, nbytes, how)
+        return result
+
+    cdef int64_t c_write(self, int file, int64_t start, const void *data, int64_t nbytes, int how) noexcept:
+        cdef int64_t result
+        if self.type.size == 0:
+            return 0
+        with nogil:
+            result = fs_file_write(file, &self.view, start, data, nbytes, how)
+        return result
+
+    def read(self, int file, int64_t start, uintptr_t address, int64_t nbytes, int how):
+        """Reads the bytes of data from `start` on; returns how many there are before the end of the file."""
+        return checked(self.c_read(file, start, <void *>address, nbytes, how))
 
     def write(self, int file, int64_t start, uintptr_t address, int64_t nbytes, int how):
         """Writes the bytes of data from `start` on; returns their number."""
-        cdef int64_t result
-        if self.type.size == 0:
-            return 0
-        with nogil:
-            result = fs_file_write(file, &self.view, start, <const void *>address, nbytes, how)
-        return checked(result)
+        return checked(self.c_write(file, start, <const void *>address, nbytes, how))
 
     def take(self, int64_t start, uintptr_t address, int64_t nbytes, buffer part not None, int64_t place):
         """Copies data out of a part of the file, which lies in memory from the byte at `place` on."""

@@ -175,7 +175,7 @@ class FileCalls(Handle):
 
     def Get_position_shared(self) -> int:
         """Return where the shared pointer is, in etypes of the view."""
-        position: int = self.ob.guarded(self.ob.pointer.read)
+        position: int = self.ob.guarded(self.ob.position_shared)
         return position
 
     # In two halves, between which the members go on

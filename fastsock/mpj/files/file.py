@@ -11,6 +11,7 @@ from ..datatypes.datatype import BYTE, Datatype
 from ..exceptions import Exception as MPIException
 from ..handle import public
 from ..info import INFO_NULL, Info
+from ._direct import NativeFileCalls
 from .calls import FileCalls
 from .open_file import NoFile, OpenFile
 
@@ -22,7 +23,7 @@ _null = NoFile()
 
 
 @public
-class File(FileCalls, Watched, Grouped, Hinted, wraps=OpenFile):
+class File(NativeFileCalls, FileCalls, Watched, Grouped, Hinted, wraps=OpenFile):
     """A file that several ranks read and write (MPI 4.1, chapter 14).
 
     A call on a null file raises MPI.Exception (ERR_FILE). An error of the system has the class that says so:
@@ -141,7 +142,7 @@ class File(FileCalls, Watched, Grouped, Hinted, wraps=OpenFile):
 
     def Get_view(self) -> tuple[int, Datatype, Datatype, str]:
         """Return (displacement, etype, filetype, data representation)."""
-        view = self.ob.view
+        view = self.ob.direct.view
         types = [Datatype.for_record(each.ob) for each in (view.etype, view.filetype)]
         return view.displacement, types[0], types[1], view.datarep
 
@@ -159,7 +160,7 @@ class File(FileCalls, Watched, Grouped, Hinted, wraps=OpenFile):
 
     def Get_atomicity(self) -> bool:
         """Return whether it is."""
-        atomic: bool = self.ob.atomic
+        atomic: bool = self.ob.direct.atomic
         return atomic
 
     @property

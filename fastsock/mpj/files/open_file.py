@@ -34,6 +34,7 @@ from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
 from . import two_phases
+from ._direct import Direct
 from ._transfer import ALONE, LOCKED, READS, SHARED, UNLOCK, file_system, lock
 from .background import Access, Background
 from .calls import EXPLICIT, INDIVIDUAL, JOINT, ORDERED
@@ -81,6 +82,8 @@ class NoFile(Record):
 
     __slots__ = ("errhandler",)
 
+    direct = None
+
     def __init__(self) -> None:
         super().__init__()
         self.errhandler = ERRORS_RETURN.ob
@@ -89,8 +92,8 @@ class NoFile(Record):
         raise MPIException(ERR_FILE, "the file is null: it was closed, or never opened")
 
 
-_NOT_WRITTEN, _NOT_READ = MODE_RDONLY | MODE_SEQUENTIAL, MODE_WRONLY | MODE_SEQUENTIAL
-"""Modes with which there is something to refuse."""
+_REFUSED = MODE_WRONLY | MODE_SEQUENTIAL, MODE_RDONLY | MODE_SEQUENTIAL
+"""Modes with which there is something to refuse to reads, and to writes."""
 
 
 class OpenFile(Record):
@@ -101,22 +104,19 @@ class OpenFile(Record):
         super().__init__()
         self.communicator = communicator
         self.engine = communicator.engine
-        self.descriptor = descriptor
         self.name = name
         self.amode = amode
         self.pointer = pointer
         self.errhandler: Any = None
         self.info: dict[str, str] = {}
-        self.atomic = False
-        self.view = whole_file()
         self.views: Any = None
         """Those of all members, once they told each other."""
         self.between_hosts = file_system(descriptor) in _BETWEEN_HOSTS
-        self.how = 0 if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_WRONLY else READS
+        how = 0 if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_WRONLY else READS
+        self.direct = Direct(self.engine, descriptor, how, amode, pointer, _REFUSED, whole_file())
+        """What the calls look at, and what changes: the view, the descriptor, the own pointer, the atomic mode."""
         self.two_phases = False
         self.split: tuple[str, Access] | None = None
-        self._position = 0
-        self._moving = new_lock()
         self._one_by_one = new_lock()
         self._alone = Background(f"accesses of {name}")
         self._together = Background(f"collective accesses of {name}")
@@ -149,6 +149,8 @@ class OpenFile(Record):
         try:
             if self.engine.closed:
                 raise MPIException(ERR_OTHER, f"{self.title} is not there: MPI is finalized, or this is a forked child")
+            if self.direct.descriptor < 0:  # another handle refers to it
+                raise MPIException(ERR_FILE, f"{self.title} was closed")
             return call(*arguments)
         except (OSError, MPIException, MessageError) as error:
             raise self.failed(error) from error
@@ -187,6 +189,12 @@ class OpenFile(Record):
 
     # Sizes, and what it is
 
+    @property
+    def descriptor(self) -> int:
+        """Its number, which the kernel knows; -1 once it is closed."""
+        found: int = self.direct.descriptor
+        return found
+
     def size(self) -> int:
         """Returns its bytes."""
         return originals.fstat(self.descriptor).st_size
@@ -208,7 +216,7 @@ class OpenFile(Record):
 
     def set_atomicity(self, flag: bool) -> None:
         self.agree("modes", flag)
-        self.atomic = flag
+        self.direct.atomic = flag
 
     def sync(self) -> None:
         self.settle()
@@ -237,29 +245,31 @@ class OpenFile(Record):
         if hints:
             self.set_info(hints)
         self.agree("etypes or data representations", view.unit, sum(view.datarep.encode()))
-        self.view, self.views = view, None
-        self._position = 0
+        self.direct.view, self.views = view, None
+        self._place(0)
         self._set_pointer(0)
 
     def _place_of_pointer(self) -> int:
         if not self.amode & MODE_SEQUENTIAL:
             raise MPIException(ERR_ARG, f"{self.title}: DISPLACEMENT_CURRENT is for files open with MODE_SEQUENTIAL")
-        return self.view.places.place(self.pointer.read() * self.view.unit)
+        view = self.direct.view
+        return int(view.places.place(self.pointer.read() * view.unit))
 
     def extent(self, datatype: Any) -> int:
         """Returns the extent of a datatype in the file."""
-        found: int = self.view.representation.in_file(datatype)._type().extent
+        found: int = self.direct.view.representation.in_file(datatype)._type().extent
         return found
 
     # Pointers
 
     def after_end(self) -> int:
         """Returns the first etype behind the end of the file."""
-        return self.view.after(self.size())
+        found: int = self.direct.view.after(self.size())
+        return found
 
-    def _sought(self, offset: int, whence: int, current: Callable[[], int]) -> int:
+    def _sought(self, offset: int, whence: int, current: int) -> int:
         if whence == SEEK_CUR:
-            offset += current()
+            offset += current
         elif whence == SEEK_END:
             offset += self.after_end()
         elif whence != SEEK_SET:
@@ -270,22 +280,33 @@ class OpenFile(Record):
 
     def go_to_end(self) -> None:
         """Moves both pointers to the end of the file."""
-        self._position = self.after_end()
-        self._set_pointer(self._position)
+        self._place(self.after_end())
+        self._set_pointer(self.direct.position)
+
+    def _place(self, place: int) -> None:
+        """Moves the own pointer."""
+        while not self.direct.move(self.direct.position, place):
+            pass
 
     def seek(self, offset: int, whence: int) -> None:
         self._check_order(INDIVIDUAL)
-        with self._moving:
-            self._position = self._sought(offset, whence, lambda: self._position)
+        before = self.direct.position
+        while not self.direct.move(before, self._sought(offset, whence, before)):  # another thread has moved it
+            before = self.direct.position
 
     def position(self) -> int:
         self._check_order(INDIVIDUAL)
-        return self._position
+        found: int = self.direct.position
+        return found
+
+    def position_shared(self) -> int:
+        found: int = self.pointer.read()
+        return found
 
     def seek_shared(self, offset: int, whence: int) -> None:
         self._check_order(JOINT)
         self.agree("offsets", offset, whence)
-        self._set_pointer(self._sought(offset, whence, self.pointer.read))
+        self._set_pointer(self._sought(offset, whence, self.pointer.read() if whence == SEEK_CUR else 0))
 
     def _set_pointer(self, place: int) -> None:
         """After `agree`, so that nobody uses it meanwhile."""
@@ -295,7 +316,8 @@ class OpenFile(Record):
 
     def byte_offset(self, offset: int) -> int:
         self._check_offset(offset)
-        return self.view.places.place(offset * self.view.unit)
+        view = self.direct.view
+        return int(view.places.place(offset * view.unit))
 
     def _check_offset(self, offset: int) -> None:
         if offset < 0:
@@ -324,11 +346,11 @@ class OpenFile(Record):
 
     def access(self, writing: bool, pointer: int, simple: Simple, together: bool, offset: int) -> int:
         """Reads or writes items; returns the bytes of data."""
-        if offset < 0 or self.amode & (_NOT_WRITTEN if writing else _NOT_READ):
+        if offset < 0 or self.direct.refuses(writing):
             self._check(writing, pointer, offset)
         if together:
             self.settle()
-        view = self.view
+        view = self.direct.view
         count = view.etypes(simple)
         begin = self._begin(pointer, count, offset)
         return self._move(view, writing, begin, count, simple, together, pointer == INDIVIDUAL)
@@ -336,7 +358,7 @@ class OpenFile(Record):
     def start(self, writing: bool, pointer: int, simple: Simple, together: bool, offset: int) -> Access:
         """Starts that."""
         self._check(writing, pointer, offset)
-        view = self.view
+        view = self.direct.view
         count = view.etypes(simple)
         begin = None if pointer == ORDERED else self._begin(pointer, count, offset)
 
@@ -356,10 +378,7 @@ class OpenFile(Record):
             return int(self.pointer.take(count))
         if pointer == ORDERED:
             return self._in_order(count)
-        with self._moving:
-            begin = self._position
-            self._position += count
-        return begin
+        return int(self.direct.take(count))
 
     def _in_order(self, count: int) -> int:
         counts = self.exchange(count)
@@ -370,26 +389,16 @@ class OpenFile(Record):
     def _move(
         self, view: View, writing: bool, begin: int, count: int, simple: Simple, together: bool, returns: bool
     ) -> int:
-        carry = self._carry if not self.atomic else self._carry_apart
+        carry = self._carry if not self.direct.atomic else self._carry_apart
         if writing:
-            type_ = simple.datatype.ob
-            if type_.dense and not (view.converts or together or self.atomic):  # the short way of most writes
-                nbytes = simple.count * type_.size
-                return view.places.write(self.descriptor, begin * view.unit, simple.address, nbytes, self.how)
             data = view.outgoing(simple)
             carry(view, True, begin * view.unit, data, together)
             return int(simple.count * simple.datatype.ob.size)
         data, land = view.landing(simple)
         got = carry(view, False, begin * view.unit, data, together)
         if returns and got < data.nbytes:
-            self._come_back(begin + count, begin + got // view.unit)
+            self.direct.move(begin + count, begin + got // view.unit)  # unless somebody moved it since
         return got if land is None else int(land(got))
-
-    def _come_back(self, reached: int, ended: int) -> None:
-        """A read ended with the file: so does the pointer, unless somebody moved it since."""
-        with self._moving:
-            if self._position == reached:
-                self._position = ended
 
     def _carry(self, view: View, writing: bool, start: int, data: buffer, together: bool) -> int:
         if together and self.two_phases:
@@ -397,7 +406,7 @@ class OpenFile(Record):
                 self.views = two_phases.views(self)
             return two_phases.carry(self, view, writing, start, data.address, data.nbytes)
         carry = view.places.write if writing else view.places.read
-        return carry(self.descriptor, start, data.address, data.nbytes, self.how)
+        return carry(self.descriptor, start, data.address, data.nbytes, self.direct.how)
 
     def _carry_apart(self, view: View, writing: bool, start: int, data: buffer, together: bool) -> int:
         """In atomic mode: while nobody else is in that place. Each by itself, or some would wait for each other."""
@@ -409,7 +418,7 @@ class OpenFile(Record):
             lock(self.descriptor, first, length, ALONE if writing else SHARED)
             try:
                 carry = view.places.write if writing else view.places.read
-                return carry(self.descriptor, start, data.address, data.nbytes, self.how | LOCKED)
+                return carry(self.descriptor, start, data.address, data.nbytes, self.direct.how | LOCKED)
             finally:
                 lock(self.descriptor, first, length, UNLOCK)
 
@@ -444,7 +453,7 @@ class OpenFile(Record):
                         os.unlink(self.name)
                 self.exchange(0)
         finally:
-            os.close(self.descriptor)
-            self.descriptor = -1
+            descriptor, self.direct.descriptor = self.direct.descriptor, -1
+            os.close(descriptor)
             if several:
                 self.communicator.close()

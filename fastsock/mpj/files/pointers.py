@@ -1,22 +1,22 @@
-"""The pointer that all members of a file share: a number in a window, where each member moves it by itself."""
+"""The pointer that all members of a file share: a number in memory that they map, or in a window."""
 
 from __future__ import annotations
 
 from array import array
 
-from fastsock.system.forkable import new_lock
-
 from ..constants import MODE_NOCHECK, WIN_FLAVOR_ALLOCATE
 from ..datatypes.op import SUM
 from ..datatypes.op import constants_by_name as operations
 from ..windows.formation import form
-from ..windows.mapped import MappedWindow
 from ..windows.sharing import share
 from ..windows.win import Win
+from ._direct import Pointer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from fastsock.core.binding._window import Window as Control
 
 _HOME = 0
 """The member that has the numbers."""
@@ -32,11 +32,10 @@ ALONE = -1
 class _Table:
     """The pointers of all files that the members of a communicator have open. They share the memory of these."""
 
-    def __init__(self, window: MappedWindow) -> None:
-        self.record = window
-        self.window = Win.of(window)
-        self.window.Lock_all(MODE_NOCHECK)
-        self.unused = list(range(_SLOTS)) if window.rank == _HOME else []
+    def __init__(self, control: Control, rank: int) -> None:
+        self.control = control
+        self.is_home = rank == _HOME
+        self.unused = list(range(_SLOTS)) if self.is_home else []
         """It chooses for all."""
 
 
@@ -45,8 +44,7 @@ def _table(communicator: Any) -> _Table | None:
     kept: dict[str, Any] = communicator.locks
     if _KEPT not in kept:
         shared = share(communicator, WIN_FLAVOR_ALLOCATE, _number_bytes(communicator, _SLOTS), _NUMBER)
-        window = None if shared is None else MappedWindow(communicator, WIN_FLAVOR_ALLOCATE, shared)
-        kept[_KEPT] = None if window is None else _Table(window)
+        kept[_KEPT] = None if shared is None else _Table(shared.control, communicator.rank)
     found: _Table | None = kept[_KEPT]
     return found
 
@@ -72,21 +70,39 @@ def give_back(communicator: Any, slot: int) -> None:
         table.unused.append(slot)
 
 
-class _Pointer:
-    """Counts etypes of the view."""
+class SlotPointer(Pointer):
+    """One of a communicator's table."""
 
-    def __init__(self, window: Win, slot: int) -> None:
-        self._window = window
+    def __init__(self, communicator: Any, slot: int) -> None:
+        table = _table(communicator)
+        assert table is not None
+        super().__init__(table.control, slot)
         self._slot = slot
+        self._table = table
+
+    def close(self) -> None:
+        """Returns when all members have called it."""
+        self._table.control.fence()
+        if self._table.is_home:
+            self._table.unused.append(self._slot)
+
+
+class WindowPointer:
+    """One with a window of its own. All members make it."""
+
+    def __init__(self, communicator: Any) -> None:
+        window = form(communicator, WIN_FLAVOR_ALLOCATE, None, _number_bytes(communicator, 1), _NUMBER, {})
+        self._window = Win.of(window)
+        self._window.Lock_all(MODE_NOCHECK)
 
     def _fetch(self, number: int, op: Any) -> int:
         found = array("q", (0,))
-        self._window.Fetch_and_op(array("q", (number,)), found, _HOME, self._slot, op)
+        self._window.Fetch_and_op(array("q", (number,)), found, _HOME, 0, op)
         self._window.Flush(_HOME)
         return found[0]
 
     def take(self, count: int) -> int:
-        """Moves it by so many; returns where it was."""
+        """Moves it by so many etypes of the view; returns where it was."""
         return self._fetch(count, SUM)
 
     def read(self) -> int:
@@ -97,55 +113,17 @@ class _Pointer:
         """Moves it there."""
         self._fetch(place, _REPLACE)
 
-
-class SlotPointer(_Pointer):
-    """One of a communicator's table."""
-
-    def __init__(self, communicator: Any, slot: int) -> None:
-        table = _table(communicator)
-        assert table is not None
-        super().__init__(table.window, slot)
-        self._table = table
-
-    def close(self) -> None:
-        """Returns when all members have called it."""
-        self._table.record.native.control.fence()
-        if self._table.record.rank == _HOME:
-            self._table.unused.append(self._slot)
-
-
-class WindowPointer(_Pointer):
-    """One with a window of its own. All members make it."""
-
-    def __init__(self, communicator: Any) -> None:
-        window = form(communicator, WIN_FLAVOR_ALLOCATE, None, _number_bytes(communicator, 1), _NUMBER, {})
-        super().__init__(Win.of(window), 0)
-        self._window.Lock_all(MODE_NOCHECK)
-
     def close(self) -> None:
         """Returns when all members have called it."""
         self._window.Unlock_all()
         self._window.Free()
 
 
-class OwnPointer:
+class OwnPointer(Pointer):
     """That of a file with one member."""
 
     def __init__(self) -> None:
-        self._place = 0
-        self._lock = new_lock()
-
-    def take(self, count: int) -> int:
-        with self._lock:
-            before = self._place
-            self._place += count
-        return before
-
-    def read(self) -> int:
-        return self._place
-
-    def set(self, place: int) -> None:
-        self._place = place
+        super().__init__(bytearray(_NUMBER), 0)
 
     def close(self) -> None:
         pass

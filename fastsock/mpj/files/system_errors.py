@@ -28,6 +28,7 @@ _CLASSES = {
     errno.EROFS: ERR_READ_ONLY,
     errno.ENOSPC: ERR_NO_SPACE,
     errno.EFBIG: ERR_NO_SPACE,
+    errno.EOVERFLOW: ERR_NO_SPACE,
     errno.EDQUOT: ERR_QUOTA,
     errno.EBUSY: ERR_FILE_IN_USE,
     errno.ETXTBSY: ERR_FILE_IN_USE,

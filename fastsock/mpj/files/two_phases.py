@@ -28,7 +28,7 @@ def views(record: Any) -> list[Places]:
     """Returns where the data of each member lie. All members call it."""
     import pickle  # no rank needs it for its start
 
-    view = record.view
+    view = record.direct.view
     own = pickle.dumps((view.displacement, view.in_file))
     found = []
     for described in record.communicator.objects.allgather(CODEC, own):
@@ -43,7 +43,7 @@ def carry(record: Any, view: View, writing: bool, start: int, address: int, nbyt
     access = _Access(record, writing, address)
     if not access.agree(view, start, nbytes):
         move = view.places.write if writing else view.places.read
-        count = move(record.descriptor, start, address, nbytes, record.how)
+        count = move(record.direct.descriptor, start, address, nbytes, record.direct.how)
         return count
     for windows in access.rounds():
         try:
@@ -176,7 +176,7 @@ class _Access:
                 if member != own
             ]
         )
-        descriptor = self.record.descriptor
+        descriptor = self.record.direct.descriptor
         lock(descriptor, first, room.nbytes, ALONE)
         try:
             if sum(length for _, _, length in slices) < room.nbytes:  # what lies between is written back as it was
@@ -191,7 +191,7 @@ class _Access:
         context, ranks, own = self.communicator.context, self.communicator.ranks, self.communicator.rank
         error: OSError | None = None
         try:
-            _read_into(self.record.descriptor, room, first)
+            _read_into(self.record.direct.descriptor, room, first)
         except OSError as found:  # the others wait for bytes, whatever these are
             error = found
         requests = []

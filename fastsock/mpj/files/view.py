@@ -6,6 +6,7 @@ from ..constants import ERR_ARG, ERR_TYPE
 from ..datatypes._memory import buffer, landing, outgoing
 from ..datatypes.datatype import BYTE, Datatype
 from ..exceptions import Exception as MPIException
+from ._direct import Seen
 from ._transfer import Places
 from .representations import Representation, representation
 
@@ -16,42 +17,32 @@ if TYPE_CHECKING:
     from ..datatypes.buffers import Simple
 
 
-class View:
+class View(Seen):
     """Items of `filetype` from byte `displacement` on, whose data are counted in items of `etype`. Never changes."""
 
-    __slots__ = (
-        "converts",
-        "datarep",
-        "displacement",
-        "etype",
-        "filetype",
-        "in_file",
-        "places",
-        "representation",
-        "unit",
-    )
+    __slots__ = ("datarep", "displacement", "etype", "filetype", "in_file", "representation")
 
     def __init__(self, displacement: int, etype: Datatype, filetype: Datatype, datarep: str) -> None:
         """Raises MPI.Exception: ERR_TYPE, ERR_ARG, ERR_UNSUPPORTED_DATAREP."""
         if displacement < 0:
             raise MPIException(ERR_ARG, f"a view from byte {displacement} on: it begins at 0 or behind")
         self.representation: Representation = representation(datarep)
-        self.converts = self.representation.converts
         self.displacement = displacement
         # the program may free its handles
         self.etype = Datatype.for_record(etype._type())
         self.filetype = Datatype.for_record(filetype._type())
         self.datarep = datarep
-        self.unit = self.representation.in_file(self.etype).ob.size
+        unit = self.representation.in_file(self.etype).ob.size
         self.in_file = self.representation.in_file(self.filetype)
-        if self.unit == 0 or self.in_file.ob.size % self.unit:
+        if unit == 0 or self.in_file.ob.size % unit:
             raise MPIException(
-                ERR_TYPE, f"a filetype of {self.in_file.ob.size} bytes does not consist of etypes of {self.unit}"
+                ERR_TYPE, f"a filetype of {self.in_file.ob.size} bytes does not consist of etypes of {unit}"
             )
         try:
-            self.places = Places(self.in_file.ob, displacement)
+            places = Places(self.in_file.ob, displacement)
         except ValueError as error:
             raise MPIException(ERR_ARG, f"the filetype is none: {error}") from None
+        super().__init__(places, unit, self.representation.converts)
 
     def etypes(self, simple: Simple) -> int:
         """Returns how many etypes the items of a message argument are."""

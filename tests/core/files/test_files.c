@@ -1,5 +1,7 @@
 /* Where data lie in a file, and how they come there: against a byte at a time, for random ordered layouts. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,6 +9,7 @@
 
 #include "check.h"
 #include "files/places.h"
+#include "files/pointer.h"
 #include "files/transfer.h"
 
 enum { MOST_BYTES = 400, MOST_PARTS = 5, DEPTH = 6, ITEMS = 3, FILE_BYTES = 1 << 17 };
@@ -183,6 +186,66 @@ TEST(what_is_written_is_read_again_and_nothing_else_changes, 0)
         check_transfer(&random, model, file, extent, ways[round % 3]);
     }
     close(file);
+}
+
+TEST(what_no_file_has_is_refused, 0)
+{
+    unsigned char data[16] = {0};
+    struct fs_layout layout;
+    fs_layout_block(&layout, 8);
+    struct fs_file_view view = {.start = 100, .extent = 8, .layout = &layout};
+    CHECK(fs_layout_reach(&layout, &view.reach));
+    int file = memfd_create("files", MFD_CLOEXEC);
+    const int64_t places[] = {INT64_MAX, INT64_MAX - 16, INT64_MAX - 107};
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQUAL(fs_file_write(file, &view, places[i], data, 16, FS_FILE_READS), -EFBIG);
+        CHECK_EQUAL(fs_file_read(file, &view, places[i], data, 16, FS_FILE_READS), -EFBIG);
+    }
+    view.extent = 1ll << 40;
+    CHECK_EQUAL(fs_file_write(file, &view, 1ll << 60, data, 16, FS_FILE_READS), -EFBIG);
+    CHECK_EQUAL(fs_file_read(file, &view, 0, data, 16, FS_FILE_READS), 0);
+    close(file);
+}
+
+struct mover {
+    struct fs_file_pointer *pointer;
+    int64_t taken;
+};
+
+enum { MOVES = 20000 };
+
+static void *move(void *argument)
+{
+    struct mover *mover = argument;
+    for (int64_t last = -1, i = 0; i < MOVES; i++) {
+        const int64_t place = fs_file_pointer_take(mover->pointer, 3);
+        CHECK(place > last && place % 3 == 0);
+        last = place, mover->taken++;
+    }
+    return NULL;
+}
+
+TEST(a_shared_pointer_gives_each_place_once, 0)
+{
+    struct fs_file_pointer pointer = {0};
+    struct mover movers[2] = {{&pointer, 0}, {&pointer, 0}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, move, &movers[i]), 0);
+    for (int i = 0; i < 2; i++) CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    CHECK_EQUAL(movers[0].taken + movers[1].taken, 2 * MOVES);
+    CHECK_EQUAL(fs_file_pointer_read(&pointer), 3 * 2 * MOVES);
+}
+
+TEST(a_shared_pointer_that_another_process_spoilt_is_refused, 0)
+{
+    struct fs_file_pointer pointer;
+    fs_file_pointer_set(&pointer, -5);
+    CHECK_EQUAL(fs_file_pointer_read(&pointer), -EOVERFLOW);
+    CHECK_EQUAL(fs_file_pointer_take(&pointer, 1), -EOVERFLOW);
+    fs_file_pointer_set(&pointer, INT64_MAX - 1);
+    CHECK_EQUAL(fs_file_pointer_take(&pointer, 2), -EOVERFLOW);
+    CHECK_EQUAL(fs_file_pointer_take(&pointer, 1), INT64_MAX - 1);
+    CHECK_EQUAL(fs_file_pointer_read(&pointer), INT64_MAX);
 }
 
 TEST(items_that_lie_within_each_other_are_moved_one_by_one, 0)
