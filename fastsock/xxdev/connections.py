@@ -42,7 +42,7 @@ _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 _POLLIN = select.POLLIN
 _ROLE = "message"
 _VERDICT = struct.Struct("!cB")
-_WELCOME, _GIVE_WAY, _FAILED = b"W", b"G", b"F"
+_WELCOME, _GIVE_WAY, _FAILED, _LEAVING = b"W", b"G", b"F", b"L"
 _LONGEST_REASON = 255
 # A rank that computes without a pause answers late; one that died answers nothing, and its connection ends at once.
 _PATIENT = 24 * 3600.0
@@ -53,8 +53,12 @@ _TRIES = 3
 _CONNECTING, _STANDING, _LOST = "connecting", "standing", "lost"
 
 
-class _Leaving(Exception):
+class _Refused(Exception):
     """The other end belongs to the job, but does not connect: why."""
+
+
+class _Left(Exception):
+    """The other end has finished, or is about to: it has nothing to say any more, and looks at nothing."""
 
 
 class Connections(abc.ABC):
@@ -143,6 +147,10 @@ class Connections(abc.ABC):
         """Whether that rank's attempt stands where both connect."""
         return peer < int(self.job.rank)
 
+    def has_finished(self, peer: int) -> bool:
+        """Whether that rank, which cannot be reached, has finished. Else it died."""
+        return bool(self.job.has_finished(peer))
+
     def name(self, peer: int) -> str:
         """A rank and its host, for messages."""
         try:
@@ -216,16 +224,18 @@ class Connections(abc.ABC):
                 # hung up in the middle: it may have had too many strangers, or too few descriptors
                 if attempt < _TRIES and "refused" not in str(error) and not self._closing:
                     continue
-                self._lose(
+                self._lose_unless_finished(
                     peer,
                     f"the hello of {self.name(peer)} at {self.where(peer)} failed: {error}: "
                     "see that all ranks belong to one job, and that nothing else answers there",
                 )
-            except _Leaving as error:
+            except _Left:
+                self._lose(peer, None)
+            except _Refused as error:
                 self._lose(peer, f"{self.name(peer)} takes no connection any more: {error}")
             except ConnectionRefusedError:
                 where = f"nothing listens for {self.name(peer)} at {self.where(peer)}"
-                self._lose(peer, f"{where}: it has finished, or died")
+                self._lose_unless_finished(peer, f"{where}: it has died, or does not use its device any more")
             except XxdevError as error:
                 self._lose(peer, str(error))
             except Exception as error:  # whatever it is, who waits for the peer must hear of it
@@ -249,7 +259,9 @@ class Connections(abc.ABC):
                 self.agree(peer, sock, None, sent)
                 kept = self._stand(peer, sock, sent)
             elif kind == _FAILED:
-                raise _Leaving(sent.decode("utf-8", "replace"))
+                raise _Refused(sent.decode("utf-8", "replace"))
+            elif kind == _LEAVING:
+                raise _Left
             else:
                 raise hello.HelloError(f"its verdict is {kind!r}: there is no such verdict")
         finally:
@@ -274,12 +286,19 @@ class Connections(abc.ABC):
             if self._states.get(peer) == _CONNECTING and not self._closing:
                 raise hello.HelloError("its own attempt to connect failed")
 
-    def _lose(self, peer: int, reason: str) -> None:
+    def _lose_unless_finished(self, peer: int, reason: str) -> None:
+        self._lose(peer, None if self.has_finished(peer) else reason)
+
+    def _lose(self, peer: int, reason: str | None) -> None:
+        """`reason`: why it failed; None: it has finished."""
         with self._lock:
             if self._closing or self._states.get(peer) == _STANDING:
                 return
             self._decided(peer, _LOST)
-        self.engine.fail(peer, reason)
+        if reason is None:
+            self.engine.left(peer)
+        else:
+            self.engine.fail(peer, reason)
 
     def _decided(self, peer: int, state: str) -> None:
         """With the lock. A thread that gave way to an attempt of this end need not wait any more."""
@@ -361,8 +380,8 @@ class Connections(abc.ABC):
             state = self._states.get(peer)
             free = state is None or (state == _CONNECTING and self.goes_first(peer))
             if self._closing or state == _LOST or peer == self.job.rank:
-                why = "it has finished, or is about to" if self._closing else f"it has given up on rank {peer}"
-                sock.sendall(_verdict(_FAILED, why.encode()))
+                refusal = _verdict(_FAILED, f"it has given up on rank {peer}".encode())
+                sock.sendall(_verdict(_LEAVING) if self._closing else refusal)
                 return False
             if not free:
                 sock.sendall(_verdict(_GIVE_WAY))

@@ -3,6 +3,7 @@
 # ruff: noqa: F821  (comm, rank, size, MPI and np are the ranks' own)
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -100,6 +101,64 @@ def test_a_forked_child_that_ends_delivers_nothing_of_its_rank(device):
             print("all came", flush=True)
 
     assert "all came" in run(body, 2, device)
+
+
+def sends_in_vain():
+    def error_of(call, *arguments):
+        try:
+            call(*arguments)
+        except MPI.Exception as error:
+            assert "has finished" in str(error), error
+            return error.Get_error_class()
+        return MPI.SUCCESS
+
+    MPI.Attach_buffer(None)
+    if rank == 1:
+        assert comm.recv(source=0) == "go"
+    else:
+        comm.send("go", 1)
+        assert error_of(comm.recv, None, 1) == MPI.ERR_PROC_FAILED  # waits for its end
+        for call in (comm.send, comm.bsend):
+            call("short", 1)
+        for call in (comm.Send, comm.Rsend, comm.Bsend):
+            call(np.zeros(10), 1)
+        comm.isend("short", 1).wait()
+        assert error_of(comm.ssend, "short", 1) == MPI.ERR_PROC_FAILED
+        assert error_of(comm.Send, np.zeros(400_000), 1) == MPI.ERR_PROC_FAILED
+        print("in vain", flush=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_short_messages_to_a_rank_that_has_finished_are_dropped(device):
+    assert "in vain" in run(sends_in_vain, 2, device)
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_so_are_those_to_a_rank_that_was_never_met(device, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBER", str(tmp_path / "number"))
+    os.mkfifo(tmp_path / "number")
+
+    def body():
+        import contextlib
+        import os
+        import select
+
+        if rank == 1:
+            with open(os.environ["NUMBER"], "w") as file:
+                print(os.getpid(), file=file)
+        else:
+            with open(os.environ["NUMBER"]) as file:
+                number = int(file.read())
+            with contextlib.suppress(ProcessLookupError):
+                select.select([os.pidfd_open(number)], [], [])
+            comm.send("short", 1)
+            try:
+                comm.Send(np.zeros(400_000), 1)
+            except MPI.Exception as error:
+                assert "has finished" in str(error), error
+                print("in vain", flush=True)
+
+    assert "in vain" in run(body, 2, device)
 
 
 LATE = """

@@ -13,6 +13,7 @@ from fastsock.xxdev.job import JobError, threads
 from .launchers import DEADLINE
 
 ROUNDS = 20
+LONG = 1 << 20
 
 
 def test_thread_ranks():
@@ -70,9 +71,12 @@ def test_a_rank_that_finished_before_another_began_is_known_to_that_one():
     def second(device, job):
         finished.wait()
         device.init(job)
-        for call in (device.send, device.ssend, device.recv):
+        for call in (device.ssend, device.recv):
             with pytest.raises(XxdevError, match="it has finished"):
                 call(None, 0, 1)
+        with pytest.raises(XxdevError, match="it has finished"):
+            device.send(bytes(LONG), 0, 1)
+        device.send(None, 0, 1)  # nobody takes it
         assert device.iprobe(0, 1) is None
         device.send("to itself", 1, 1)
         assert device.recv(None, -1, 1).value == "to itself"
@@ -112,11 +116,12 @@ def test_a_rank_that_never_begins_holds_nobody(order):
             turn.wait()
         device = smpdev.Smpdev()
         device.init(job)
-        request = device.isend("for nobody", 1, 1)
+        short, long = (device.isend(bytes(length), 1, 1) for length in (10, LONG))
         turn.set()
         device.finish()
+        short.iwait()
         with pytest.raises(XxdevError, match="it has finished"):
-            request.iwait()
+            long.iwait()
 
     def second(job):
         if order == "ends first":

@@ -163,6 +163,8 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
 /* Of `length` bytes of data in items with gaps (strided.h).  The layout stays the caller's. */
 void fs_request_prepare_items(struct fs_request *request, int kind, void *origin, const struct fs_layout *layout,
                               int64_t extent, size_t length);
+/* To a rank that has finished a message up to the eager limit is sent in vain, and well; a longer or synchronous one ends
+ * with FS_PEER_FAILED.  That is so whichever came first, the goodbye or the send. */
 /* Both give FS_DONE (the request's `error` tells how it ended) or FS_PENDING, perhaps with FS_PEER_MISSING.  `peer` and
  * `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);

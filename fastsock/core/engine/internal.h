@@ -223,6 +223,14 @@ static inline int fs_has_failed(const struct fs_engine *engine, int peer)
     return engine->peers[peer].state == FS_FAILED || engine->peers[peer].state == FS_LEFT;
 }
 
+/* How a send to a rank that has finished ends.  A short one is complete, as if it lay there: nobody will take it.  What would
+ * have waited for its receive fails. */
+static inline int fs_sent_in_vain(const struct fs_engine *engine, const struct fs_request *request)
+{
+    int is_short = request->mode == FS_STANDARD && request->length <= engine->options.eager_limit;
+    return is_short ? FS_FINE : FS_PEER_FAILED;
+}
+
 static inline void fs_queue_add(struct fs_queue *queue, struct fs_request *request)
 {
     request->next = NULL;
@@ -338,8 +346,9 @@ void fs_local_receive(struct fs_engine *engine, struct fs_request *request, stru
 /* losing.c: with the lock held */
 #define FS_CLOSED_HERE "this rank's engine was closed"
 void fs_peer_lost(struct fs_engine *engine, int peer, int code, const char *reason);
-/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
-void fs_lose_messages(struct fs_engine *engine, int peer);
+/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it.  `failed`: one of
+ * the two ranks; else one of them has finished. */
+void fs_lose_messages(struct fs_engine *engine, int peer, int failed);
 
 /* outgoing.c: with the lock held */
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);

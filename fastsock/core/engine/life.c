@@ -80,6 +80,13 @@ void fs_engine_after_fork(struct fs_engine *engine)
 
 /* ---- its end ---- */
 
+/* Ranks of another job hear from each other alone that one has finished: so the connection is waited for. */
+static int is_to_be_told(const struct fs_engine *engine, int rank)
+{
+    const struct fs_peer *peer = &engine->peers[rank];
+    return rank >= engine->size && peer->state == FS_MISSING && peer->asked;
+}
+
 int fs_engine_leave(struct fs_engine *engine)
 {
     fs_links_look(engine); /* what a peer that is gone would have got never goes */
@@ -89,7 +96,8 @@ int fs_engine_leave(struct fs_engine *engine)
     for (int rank = 0; rank < fs_peer_count(engine); rank++) {
         struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_LINKED) left &= fs_link_leave(engine, peer->link);
-        else left &= peer->waiting.first == NULL; /* until it is attached, or given up */
+        else
+            left &= peer->waiting.first == NULL && !is_to_be_told(engine, rank); /* until it is attached, or given up */
     }
     fs_engine_unlock(engine);
     return left;
@@ -115,7 +123,7 @@ void fs_engine_close(struct fs_engine *engine)
         struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
         if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, FS_CLOSED_HERE);
-        fs_lose_messages(engine, rank);
+        fs_lose_messages(engine, rank, 0);
     }
     for (uint32_t i = 0; i < FS_BUCKETS; i++) close_posted(engine, &engine->buckets[i].posted);
     close_posted(engine, &engine->posted_any);

@@ -30,9 +30,12 @@ int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct f
     struct fs_envelope envelope = {engine->rank, request->tag, request->length};
     fs_engine_lock(other);
     /* where the two have parted meanwhile, nobody would ever take it out again */
-    if (atomic_load_explicit(&other->closed, memory_order_relaxed) || fs_has_failed(other, engine->rank)) {
+    int other_closed = atomic_load_explicit(&other->closed, memory_order_relaxed);
+    if (other_closed || fs_has_failed(other, engine->rank)) {
+        int given_up = !other_closed && other->peers[engine->rank].state == FS_FAILED;
+        request->error = given_up ? FS_PEER_FAILED : fs_sent_in_vain(engine, request);
+        if (atomic_load(&engine->closed)) request->error = FS_CLOSED;
         fs_engine_unlock(other);
-        request->error = atomic_load(&engine->closed) ? FS_CLOSED : FS_PEER_FAILED;
         return FS_DONE;
     }
     if (fs_is_revoked(other, request->context)) {

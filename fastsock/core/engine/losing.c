@@ -11,6 +11,12 @@ static int concerns(const struct fs_engine *engine, const struct fs_request *req
     return failed && request->peer == FS_ANY && fs_is_member(engine, request->context, peer);
 }
 
+/* With what a request ends whose peer is lost. */
+static int ending(const struct fs_engine *engine, const struct fs_request *request, int failed, int error)
+{
+    return failed || request->kind != FS_SENDING ? error : fs_sent_in_vain(engine, request);
+}
+
 static void fail_posted(struct fs_engine *engine, struct fs_queue *queue, int peer, int failed, int error)
 {
     if (!failed) error = FS_PEER_LEFT;
@@ -23,7 +29,7 @@ static void fail_posted(struct fs_engine *engine, struct fs_queue *queue, int pe
     }
 }
 
-static void lose_message(struct fs_engine *engine, struct fs_message *message, int peer)
+static void lose_message(struct fs_engine *engine, struct fs_message *message, int peer, int failed)
 {
     int never_arrives = message->announced || message->sender || message->received < message->envelope.length;
     if (message->envelope.source != peer || message->lost || !never_arrives) return;
@@ -32,17 +38,17 @@ static void lose_message(struct fs_engine *engine, struct fs_message *message, i
     message->payload = NULL;
     if (!message->sender) return;
     message->request->message = NULL;
-    fs_complete_elsewhere(engine, message->request, FS_PEER_FAILED);
+    fs_complete_elsewhere(engine, message->request, ending(message->sender, message->request, failed, FS_PEER_FAILED));
     message->sender = NULL; /* the hold goes along with the request */
     message->request = NULL;
 }
 
-void fs_lose_messages(struct fs_engine *engine, int peer)
+void fs_lose_messages(struct fs_engine *engine, int peer, int failed)
 {
     for (struct fs_message *message = engine->oldest; message; message = message->newer)
-        lose_message(engine, message, peer);
+        lose_message(engine, message, peer, failed);
     for (struct fs_message *message = engine->matched; message; message = message->newer)
-        lose_message(engine, message, peer);
+        lose_message(engine, message, peer, failed);
 }
 
 /* A collective may still end well: its part with that rank may be over. */
@@ -53,16 +59,16 @@ static void doom(struct fs_engine *engine, struct fs_collective *collective, int
         if (fs_is_member(engine, schedule->contexts[i], peer)) fs_collective_is_doomed(engine, collective);
 }
 
-/* ---- the link ---- */
-
-static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int error)
+static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int failed, int error)
 {
     while (queue->first) {
         struct fs_request *request = queue->first;
         fs_queue_remove(queue, request);
-        fs_complete(engine, request, error);
+        fs_complete(engine, request, ending(engine, request, failed, error));
     }
 }
+
+/* ---- the link ---- */
 
 static int is_said(const struct fs_link *link, int kind, uint32_t id)
 {
@@ -109,7 +115,7 @@ static void lose_link(struct fs_engine *engine, struct fs_link *link, int failed
     link->out_request = link->in_request = NULL;
     if (!failed) put = take_put(link);
     link->out_header = link->out_left = 0;
-    if (out && out->id == 0) fs_complete(engine, out, error);
+    if (out && out->id == 0) fs_complete(engine, out, ending(engine, out, failed, error));
     if (in && in->id == 0) fs_complete(engine, in, error);
     struct fs_message *message = link->in_message;
     link->in_message = NULL;
@@ -122,8 +128,8 @@ static void lose_link(struct fs_engine *engine, struct fs_link *link, int failed
     link->pushing = NULL;
     if (link->sharing) fs_share_end(link);
     link->sharing = NULL; /* ended with the others that have a number */
-    end_queue(engine, &link->fetches, error);
-    end_queue(engine, &link->sends, error);
+    end_queue(engine, &link->fetches, failed, error);
+    end_queue(engine, &link->sends, failed, error);
     engine->descriptor_links -= link->staging != NULL;
     link->calls->close(link);
     end_put(engine, &put); /* now that the device has their memory no more */
@@ -143,19 +149,15 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     lost->reason = strdup(reason);
     if (!failed) error = FS_PEER_FAILED;
     if (link) lose_link(engine, link, failed, error);
-    while (lost->waiting.first) {
-        struct fs_request *request = lost->waiting.first;
-        fs_queue_remove(&lost->waiting, request);
-        fs_complete(engine, request, error);
-    }
+    end_queue(engine, &lost->waiting, failed, error);
     for (uint32_t i = 1; i < engine->slot_count; i++) {
         struct fs_slot *slot = &engine->slots[i];
         if (slot->peer != peer) continue;
         struct fs_request *request = slot->request;
         fs_slot_give(engine, i);
-        if (request) fs_complete(engine, request, error);
+        if (request) fs_complete(engine, request, ending(engine, request, failed, error));
     }
-    fs_lose_messages(engine, peer);
+    fs_lose_messages(engine, peer, failed);
     for (uint32_t i = 0; i < FS_BUCKETS; i++) fail_posted(engine, &engine->buckets[i].posted, peer, failed, error);
     fail_posted(engine, &engine->posted_any, peer, failed, error);
     for (struct fs_collective *each = engine->collectives; each && failed; each = each->next) doom(engine, each, peer);

@@ -95,7 +95,9 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
         request->state = FS_QUEUED;
         fs_queue_add(&to->waiting, request);
         break;
-    default: request->error = FS_PEER_FAILED; result = FS_DONE;
+    default:
+        request->error = to->state == FS_LEFT ? fs_sent_in_vain(engine, request) : FS_PEER_FAILED;
+        result = FS_DONE;
     }
     if (result != FS_DONE) request->tracked = request->owner != NULL;
     if (result != FS_DONE && engine->failures != 0) fs_doom_later(engine);

@@ -127,6 +127,10 @@ class Job:
         """How that rank died, in words, or None; waits a moment where that is still to be told."""
         return self.failed.get(rank)
 
+    def has_finished(self, rank: int) -> bool:
+        """Whether that rank, which does not answer, has said goodbye. Waits a moment where that is still to be told."""
+        return False
+
     def crashed(self) -> str | None:
         """The uncaught exception by which this process is ending, in words, or None. Then wait for nobody."""
         error = self.error

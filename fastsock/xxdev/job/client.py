@@ -57,6 +57,7 @@ class WiredJob(Job):
         self._table: list[tuple[str, str, int]] | None = None
         self._outward = ""
         self._asked: set[str] = set()
+        self._left: set[int] = set()
         self._fences_sent = self._fences_passed = 0
         self._acknowledged = False
         self._gone: str | None = None  # why the control connection is over
@@ -191,6 +192,13 @@ class WiredJob(Job):
             self._state.wait_for(lambda: rank in self.failed or self._gone is not None, patience)
             return self.failed.get(rank)
 
+    def has_finished(self, rank: int, patience: float = 2.0) -> bool:
+        with contextlib.suppress(JobError):
+            self._send(frames.ASK, b"%d" % rank)
+        with self._state:
+            self._state.wait_for(lambda: rank in self._left or rank in self.failed or self._gone is not None, patience)
+            return rank in self._left
+
     def _check_alive(self, awaited: str) -> None:
         if self._gone is not None:
             raise JobError(f"rank {self.rank} waits for {awaited} in vain: {self._gone}")
@@ -281,6 +289,8 @@ class WiredJob(Job):
                 self.keeps_going = True
             elif kind == frames.VALUE:
                 self._published[frames.text(strings[0])] = strings[1]
+            elif kind == frames.LEFT:
+                self._left.add(frames.number(strings[0]))
             elif kind == frames.FENCED:
                 self._fences_passed += 1
             elif kind == frames.FINISHED:

@@ -17,6 +17,7 @@ FINISH = 5  # its end is no failure from now on; answered by FINISHED
 ABORT = 6  # status, reason: everything ends
 CRASH = 7  # reason: this rank is about to end by an error
 BROADCAST = 8  # a value; answered by BROADCAST to all ranks
+ASK = 9  # rank; answered by LEFT once that one has finished
 # server to rank; BROADCAST too
 TABLE = 16  # once all have joined: outward address of the server's host, then what each rank's JOIN said
 VALUE = 17  # key, value
@@ -24,6 +25,7 @@ FENCED = 18
 FINISHED = 19
 FAILED = 20  # rank, reason
 ABORTED = 21  # rank, status, reason
+LEFT = 23  # rank: it has finished
 KEEP_GOING = 22  # before all others: the job goes on without ranks that fail
 
 LARGEST = 64 << 20

@@ -24,7 +24,15 @@ _PIECE = 1 << 16
 _MOST_DROPPED = 1 << 20  # bytes of who is refused and does not stop
 
 # in a frame of a rank
-_STRINGS = {frames.JOIN: 3, frames.PUT: 2, frames.GET: 1, frames.ABORT: 2, frames.CRASH: 1, frames.BROADCAST: 1}
+_STRINGS = {
+    frames.JOIN: 3,
+    frames.PUT: 2,
+    frames.GET: 1,
+    frames.ABORT: 2,
+    frames.CRASH: 1,
+    frames.BROADCAST: 1,
+    frames.ASK: 1,
+}
 
 
 class Server:
@@ -53,6 +61,7 @@ class Server:
         self._ranks: dict[int, _Connection] = {}
         self._values: dict[bytes, bytes] = {}
         self._waiting: dict[bytes, set[_Connection]] = {}
+        self._asking: dict[int, set[_Connection]] = {}  # whether that rank has finished
         self._fences: dict[int, int] = {}  # per rank, how many it has reached
         self._passed = 0
         self._told = False  # the table
@@ -138,7 +147,7 @@ class Server:
         """The connection is over: the other end closed it, or sent nonsense."""
         connection.close()
         self._strangers.discard(connection)
-        for waiting in self._waiting.values():
+        for waiting in (*self._waiting.values(), *self._asking.values()):
             waiting.discard(connection)
         rank = connection.rank
         if rank is None or self._ranks.get(rank) is not connection:
@@ -162,12 +171,16 @@ class Server:
             self._put(strings[0], strings[1])
         elif kind == frames.GET:
             self._get(connection, strings[0])
+        elif kind == frames.ASK:
+            self._ask(connection, frames.number(strings[0]))
         elif kind == frames.FENCE:
             self._fences[rank] = self._fences.get(rank, 0) + 1
             self._pass_fence()
         elif kind == frames.FINISH:
             self.finished.add(rank)
             connection.send(frames.pack(frames.FINISHED))
+            for asking in self._asking.pop(rank, ()):
+                asking.send(frames.pack(frames.LEFT, b"%d" % rank))
             self._pass_fence()
             self.on_finish(rank)
         elif kind == frames.ABORT:
@@ -209,6 +222,12 @@ class Server:
             self._waiting.setdefault(key, set()).add(connection)
         else:
             connection.send(frames.pack(frames.VALUE, key, value))
+
+    def _ask(self, connection: _Connection, rank: int) -> None:
+        if rank in self.finished:
+            connection.send(frames.pack(frames.LEFT, b"%d" % rank))
+        elif 0 <= rank < self.size:
+            self._asking.setdefault(rank, set()).add(connection)
 
     def _pass_fence(self) -> None:
         absent = self.finished | self.failed.keys()

@@ -672,6 +672,70 @@ TEST(a_goodbye_waits_for_room, 0)
     }
 }
 
+/* ---- to a rank that has finished ---- */
+
+enum { SHORT = 60, SYNCHRONOUS = SHORT, LONG, IN_VAIN }; /* more short ones than there is credit for */
+
+static void send_in_vain(struct fs_engine *engine, struct fs_request *sends)
+{
+    static unsigned char data[9000];
+    for (int i = 0; i < IN_VAIN; i++) {
+        sends[i].one = (struct iovec){data, i == LONG ? sizeof data : options.eager_limit};
+        fs_request_prepare(&sends[i], FS_SENDING, NULL, 1);
+        fs_engine_send(engine, &sends[i], 1, 7, 0, i == SYNCHRONOUS ? FS_SYNCHRONOUS : FS_STANDARD);
+    }
+}
+
+static void run_in_vain(enum path path, int sent_first)
+{
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    struct fs_request sends[IN_VAIN];
+    join(engines, path);
+    for (int i = 0; i < 100; i++) pump(engines);
+    if (sent_first) send_in_vain(engines[0], sends);
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    while (!fs_engine_leave(engines[1])) CHECK(fs_now_ns() < limit);
+    fs_engine_close(engines[1]);
+    while (!sent_first && engines[0]->peers[1].state != FS_LEFT) {
+        fs_engine_progress(engines[0]);
+        CHECK(fs_now_ns() < limit);
+    }
+    if (!sent_first) send_in_vain(engines[0], sends);
+    for (int i = 0; i < IN_VAIN; i++) {
+        await(engines[0], &sends[i]);
+        CHECK_EQUAL(sends[i].error, i < SHORT ? FS_FINE : FS_PEER_FAILED);
+    }
+    CHECK_EQUAL(engines[0]->peers[1].state, FS_LEFT);
+    fs_engine_close(engines[0]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+}
+
+TEST(short_messages_to_a_rank_that_finishes_are_dropped_and_others_fail, 0)
+{
+    const enum path paths[] = {LOCAL, RING, TINY_RING, MEMORY, STREAM};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        for (int sent_first = 0; sent_first < 2; sent_first++) run_in_vain(paths[i], sent_first);
+}
+
+/* It was never attached. */
+TEST(what_waits_for_a_rank_that_has_finished_ends_as_if_it_had_met_it, 0)
+{
+    struct fs_request sends[IN_VAIN];
+    for (int failed = 0; failed < 2; failed++) {
+        struct fs_engine *engine = engine_of(0, 2);
+        send_in_vain(engine, sends);
+        for (int i = 0; i < IN_VAIN; i++) CHECK(!fs_request_is_done(&sends[i]));
+        if (failed) fs_engine_fail(engine, 1, "so the test wills");
+        else fs_engine_left(engine, 1);
+        for (int i = 0; i < IN_VAIN; i++) {
+            CHECK(fs_request_is_done(&sends[i]));
+            CHECK_EQUAL(sends[i].error, i < SHORT && !failed ? FS_FINE : FS_PEER_FAILED);
+        }
+        fs_engine_close(engine);
+        fs_engine_release(engine);
+    }
+}
+
 /* ---- more sends than their receiver has room to know of ---- */
 
 #define FLOOD 20000

@@ -382,6 +382,29 @@ def test_children_end_with_their_parent_while_they_are_connected():
     assert jobs.is_gone(pid)
 
 
+def test_short_messages_to_spawned_ranks_that_have_finished_are_dropped():
+    def child():
+        if rank == 0:
+            parent.send(MPI.COMM_WORLD.size, 0)  # and ends, whether all of its parents have met it or not
+
+    def body():
+        import numpy as np
+
+        children = spawn(CHILD_BODY, 2)
+        if rank == 0:
+            assert children.recv(source=0) == 2
+        for _ in range(50):
+            children.send("dropped", 1)
+        try:
+            children.Send(np.zeros(400_000), 1)
+        except MPI.Exception as error:
+            assert "has finished" in str(error), error
+        children.send("dropped", 1)
+        print("in vain", flush=True)
+
+    assert jobs.run(body, 2, child=child).count("in vain") == 2
+
+
 def test_abort_of_a_child_is_the_end_of_its_parent():
     def child():
         parent.bcast(None, root=0)
