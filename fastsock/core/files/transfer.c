@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "transfer.h"
 
+#include "locks.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,44 +40,6 @@ static int64_t write_run(int file, const unsigned char *data, int64_t bytes, int
         done += put;
     }
     return done;
-}
-
-/* ---- locks: nobody writes between somebody's reading and writing back of what lies between runs ---- */
-
-enum { TURNS = 64 };
-static pthread_rwlock_t turns[TURNS]; /* of the threads that use one descriptor: the kernel takes them for one owner */
-
-__attribute__((constructor)) static void make_turns(void)
-{
-    for (int i = 0; i < TURNS; i++) pthread_rwlock_init(&turns[i], NULL);
-}
-
-int fs_file_lock(int file, int64_t start, int64_t length, int kind)
-{
-    static const short types[] = {F_UNLCK, F_RDLCK, F_WRLCK};
-    struct flock lock = {.l_type = types[kind], .l_whence = SEEK_SET, .l_start = start, .l_len = length};
-    return fcntl(file, kind == FS_FILE_UNLOCK ? F_OFD_SETLK : F_OFD_SETLKW, &lock) == 0 ? 0 : -errno;
-}
-
-/* Whether it got the lock: not every file system has any. */
-static int hold(int file, int64_t start, int64_t length, int how, int alone)
-{
-    if (how & FS_FILE_LOCKED) return 0;
-    pthread_rwlock_t *turn = &turns[file % TURNS];
-    if (alone) pthread_rwlock_wrlock(turn);
-    else pthread_rwlock_rdlock(turn);
-    int result;
-    do result = fs_file_lock(file, start, length, FS_FILE_ALONE);
-    while (result == -EINTR); /* who has it writes, and waits for nobody */
-    if (result != 0) pthread_rwlock_unlock(turn);
-    return result == 0;
-}
-
-static void let_go(int file, int64_t start, int64_t length, int held)
-{
-    if (!held) return;
-    fs_file_lock(file, start, length, FS_FILE_UNLOCK);
-    pthread_rwlock_unlock(&turns[file % TURNS]);
 }
 
 /* ---- one transfer ---- */
@@ -119,12 +81,24 @@ static int one_run(void *context, int64_t offset, int64_t length)
     return count < length; /* the file ends there */
 }
 
+static int run_by_run(struct transfer *at)
+{
+    return fs_layout_walk(at->view->layout, at->view->extent, at->from, at->bytes, one_run, at);
+}
+
+/* Nobody changes the part meanwhile. */
+static int hold_to_write(const struct transfer *at, int64_t start, int64_t span)
+{
+    if (at->how & FS_FILE_LOCKED) return 0;
+    return fs_file_hold_to_write(at->file, start, span, at->how & FS_FILE_CLAIMS);
+}
+
 static int by_runs(struct transfer *at, int64_t start, int64_t span)
 {
     /* The kernel lets one at a time write to a file: who comes and goes with every run may sleep at every run. */
-    const int held = at->writing && hold(at->file, start, span, at->how, 0);
-    int result = fs_layout_walk(at->view->layout, at->view->extent, at->from, at->bytes, one_run, at);
-    let_go(at->file, start, span, held);
+    const int held = at->writing ? hold_to_write(at, start, span) : 0;
+    int result = run_by_run(at);
+    fs_file_let_go(at->file, start, span, held);
     return result < 0 ? result : 0;
 }
 
@@ -135,9 +109,9 @@ static int without_gaps(struct transfer *at, int64_t start)
         if (count > 0) at->done = count;
         return count < 0 ? (int)count : 0;
     }
-    const int held = hold(at->file, start, at->bytes, at->how, 0);
+    const int held = hold_to_write(at, start, at->bytes);
     int64_t count = write_run(at->file, at->data, at->bytes, start);
-    let_go(at->file, start, at->bytes, held);
+    fs_file_let_go(at->file, start, at->bytes, held);
     if (count > 0) at->done = count;
     return count < 0 ? (int)count : 0;
 }
@@ -187,6 +161,17 @@ static int change_part(struct transfer *at, unsigned char *buffer, int64_t start
     return 0;
 }
 
+/* Others have claims there: they may write between the runs at any time. */
+static int write_beside(struct transfer *at, int64_t bytes)
+{
+    struct transfer part = *at;
+    part.bytes = bytes;
+    int result = run_by_run(&part);
+    if (result < 0) return result;
+    moved(at, bytes);
+    return 0;
+}
+
 static int through_buffer(struct transfer *at)
 {
     const int64_t span = place_of(at, at->from + at->bytes - 1) + 1 - place_of(at, at->from);
@@ -200,10 +185,10 @@ static int through_buffer(struct transfer *at)
             result = read_part(at, buffer, start, length, bytes);
             continue;
         }
-        const int held = hold(at->file, start, length, at->how, 1);
-        if (held || at->how & FS_FILE_LOCKED) result = change_part(at, buffer, start, length, bytes);
-        else result = -ENOLCK;
-        let_go(at->file, start, length, held);
+        const int held = fs_file_hold_to_change(at->file, start, length, at->how & FS_FILE_LOCKED);
+        if (held & FS_FILE_WHOLE) result = change_part(at, buffer, start, length, bytes);
+        else result = held ? write_beside(at, bytes) : -ENOLCK;
+        fs_file_let_go(at->file, start, length, held);
     }
     free(buffer);
     return result;

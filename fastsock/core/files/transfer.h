@@ -26,9 +26,8 @@ static inline int fs_file_view_is_ordered(const struct fs_file_view *view)
 enum {
     FS_FILE_READS = 1,  /* it is open for reading */
     FS_FILE_LOCKED = 2, /* the caller has the lock of all that lies between the first byte and the last */
+    FS_FILE_CLAIMS = 4, /* short writes that follow each other may claim what lies behind (locks.h) */
 };
-
-enum { FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE };
 
 /* The bytes of data [from, from + bytes) of the items.  A read ends at the end of the file. */
 int64_t fs_file_read(int file, const struct fs_file_view *view, int64_t from, void *data, int64_t bytes, int how);
@@ -40,8 +39,5 @@ void fs_file_take(const struct fs_file_view *view, int64_t from, void *data, int
                   int64_t start);
 void fs_file_put(const struct fs_file_view *view, int64_t from, const void *data, int64_t bytes, void *part,
                  int64_t start);
-
-/* Takes or gives back the lock of a part of the file, against all who have it open otherwise.  -EINTR: a signal came. */
-int fs_file_lock(int file, int64_t start, int64_t length, int kind);
 
 #endif

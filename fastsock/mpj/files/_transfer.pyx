@@ -17,7 +17,7 @@ cdef extern from "<sys/vfs.h>" nogil:
     int fstatfs(int file, statfs_result *result)
 
 cdef extern from "files/transfer.h" nogil:
-    enum: FS_FILE_READS, FS_FILE_LOCKED, FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE
+    enum: FS_FILE_READS, FS_FILE_LOCKED, FS_FILE_CLAIMS
     int fs_layout_reach(const fs_layout *layout, fs_reach *reach)
     int64_t fs_layout_place(const fs_layout *layout, int64_t extent, int64_t start)
     int64_t fs_layout_below(const fs_layout *layout, int64_t extent, int64_t offset)
@@ -26,9 +26,16 @@ cdef extern from "files/transfer.h" nogil:
     int64_t fs_file_write(int file, const fs_file_view *view, int64_t start, const void *data, int64_t length, int how)
     void fs_file_take(const fs_file_view *view, int64_t start, void *data, int64_t length, const void *part, int64_t at)
     void fs_file_put(const fs_file_view *view, int64_t start, const void *data, int64_t length, void *part, int64_t at)
-    int fs_file_lock(int file, int64_t start, int64_t length, int kind)
 
-READS, LOCKED = FS_FILE_READS, FS_FILE_LOCKED
+cdef extern from "files/locks.h" nogil:
+    enum: FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE, FS_FILE_WHOLE
+    int fs_file_lock(int file, int64_t start, int64_t length, int kind)
+    int fs_file_hold_to_change(int file, int64_t start, int64_t length, int locked)
+    void fs_file_let_go(int file, int64_t start, int64_t length, int held)
+    void fs_file_forget_claims(int file)
+
+READS, LOCKED, CLAIMS = FS_FILE_READS, FS_FILE_LOCKED, FS_FILE_CLAIMS
+WHOLE = FS_FILE_WHOLE
 UNLOCK, SHARED, ALONE = FS_FILE_UNLOCK, FS_FILE_SHARED, FS_FILE_ALONE
 
 
@@ -112,6 +119,26 @@ def lock(int file, int64_t start, int64_t length, int kind):
         if result != -EINTR:
             return checked(result)
         PyErr_CheckSignals()
+
+
+def hold_to_change(int file, int64_t start, int64_t length):
+    """Waits until a part of a file may be written; with WHOLE in the answer also what lies between. This thread lets go."""
+    cdef int held
+    with nogil:
+        held = fs_file_hold_to_change(file, start, length, False)
+    return held
+
+
+def let_go(int file, int64_t start, int64_t length, int held):
+    """Gives back what `hold_to_change` answered."""
+    with nogil:
+        fs_file_let_go(file, start, length, held)
+
+
+def forget_claims(int file):
+    """Gives back what short writes have claimed: others change parts faster then."""
+    with nogil:
+        fs_file_forget_claims(file)
 
 
 def file_system(int file):

@@ -35,7 +35,7 @@ from ..failures import translated
 from ..handle import Record
 from . import two_phases
 from ._direct import Direct
-from ._transfer import ALONE, LOCKED, READS, SHARED, UNLOCK, file_system, lock
+from ._transfer import ALONE, CLAIMS, LOCKED, READS, SHARED, UNLOCK, file_system, forget_claims, lock
 from .background import Access, Background
 from .calls import EXPLICIT, INDIVIDUAL, JOINT, ORDERED
 from .system_errors import told
@@ -113,6 +113,7 @@ class OpenFile(Record):
         """Those of all members, once they told each other."""
         self.between_hosts = file_system(descriptor) in _BETWEEN_HOSTS
         how = 0 if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_WRONLY else READS
+        how |= 0 if self.between_hosts else CLAIMS
         self.direct = Direct(self.engine, descriptor, how, amode, pointer, _REFUSED, whole_file())
         """What the calls look at, and what changes: the view, the descriptor, the own pointer, the atomic mode."""
         self.two_phases = False
@@ -216,10 +217,12 @@ class OpenFile(Record):
 
     def set_atomicity(self, flag: bool) -> None:
         self.agree("modes", flag)
+        forget_claims(self.descriptor)
         self.direct.atomic = flag
 
     def sync(self) -> None:
         self.settle()
+        forget_claims(self.descriptor)
         if self.between_hosts or len(set(self.communicator.hosts)) > 1:
             os.fsync(self.descriptor)
             self.exchange(0)
@@ -245,6 +248,7 @@ class OpenFile(Record):
         if hints:
             self.set_info(hints)
         self.agree("etypes or data representations", view.unit, sum(view.datarep.encode()))
+        forget_claims(self.descriptor)
         self.direct.view, self.views = view, None
         self._place(0)
         self._set_pointer(0)
@@ -454,6 +458,7 @@ class OpenFile(Record):
                 self.exchange(0)
         finally:
             descriptor, self.direct.descriptor = self.direct.descriptor, -1
+            forget_claims(descriptor)
             os.close(descriptor)
             if several:
                 self.communicator.close()

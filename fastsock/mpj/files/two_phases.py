@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..datatypes._memory import buffer, part
 from ..messages.pickling import CODEC
-from ._transfer import ALONE, UNLOCK, Places, lock
+from ._transfer import LOCKED, WHOLE, Places, hold_to_change, let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,15 +177,19 @@ class _Access:
             ]
         )
         descriptor = self.record.direct.descriptor
-        lock(descriptor, first, room.nbytes, ALONE)
+        held = hold_to_change(descriptor, first, room.nbytes)
         try:
-            if sum(length for _, _, length in slices) < room.nbytes:  # what lies between is written back as it was
-                _read_into(descriptor, room, first)
+            if sum(length for _, _, length in slices) < room.nbytes:
+                if not held & WHOLE:  # others may write between
+                    for data, (member, low, length) in zip(datas, slices, strict=True):
+                        self.parts[member][0].write(descriptor, low, data.address, length, LOCKED)
+                    return
+                _read_into(descriptor, room, first)  # what lies between is written back as it was
             for data, (member, low, length) in zip(datas, slices, strict=True):
                 self.parts[member][0].put(low, data.address, length, room, first)
             _write_from(descriptor, room, first)
         finally:
-            lock(descriptor, first, room.nbytes, UNLOCK)
+            let_go(descriptor, first, room.nbytes, held)
 
     def _read(self, room: buffer, first: int, slices: list[tuple[int, int, int]]) -> None:
         context, ranks, own = self.communicator.context, self.communicator.ranks, self.communicator.rank

@@ -246,3 +246,54 @@ def test_signals_interrupt_no_access(tmp_path):
         file.Close()
 
     run(body, 2, before=before(tmp_path))
+
+
+def test_short_writes_beside_those_that_change_parts(tmp_path):
+    """What short writes claim is not written back by others, also in two phases and in atomic mode."""
+
+    def body():
+        import threading
+
+        count = 4096
+        file = MPI.File.Open(comm, name, MPI.MODE_CREATE | MPI.MODE_RDWR)
+        file.Set_info(MPI.Info.Create({"collective_buffering": "true"}))
+        other = MPI.File.Open(MPI.COMM_SELF, name, MPI.MODE_RDWR)
+        tile = MPI.BYTE.Create_resized(0, 4 * size)
+        lanes = range(4 * rank, 4 * rank + 4)
+        comm.Barrier()
+
+        def short_writes(number):
+            for place in range(lanes[0], 4 * size * count, 4 * size):
+                other.Write_at(place, bytes([number]))
+            assert (np.fromfile(name, "u1")[lanes[0] :: 4 * size] == number).all()
+
+        for number in range(1, 4):
+            errors = []
+
+            def work(number=number, errors=errors):
+                try:
+                    short_writes(number)
+                except BaseException as error:
+                    errors.append(error)
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            own = np.full(count, number, "u1")
+            file.Set_view(lanes[1], MPI.BYTE, tile)
+            file.Write_at_all(0, own)
+            file.Set_view(lanes[2], MPI.BYTE, tile)
+            file.Set_atomicity(True)
+            file.Write_at(0, own)
+            file.Set_atomicity(False)
+            file.Set_view(lanes[3], MPI.BYTE, tile)
+            file.Write_at(0, own)
+            thread.join()
+            assert errors == [], errors
+            comm.Barrier()
+            found = np.fromfile(name, "u1")
+            assert len(found) == 4 * size * count and (found == number).all(), np.flatnonzero(found != number)[:9]
+            comm.Barrier()
+        other.Close()
+        file.Close()
+
+    run(body, 2, before=before(tmp_path))
