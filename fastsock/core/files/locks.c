@@ -125,7 +125,9 @@ int fs_file_hold_to_write(int file, int64_t start, int64_t length, int claims)
 int fs_file_hold_to_change(int file, int64_t start, int64_t length, int locked)
 {
     struct turn *turn = turn_of(file);
-    pthread_rwlock_wrlock(&turn->lock);
+    /* Who has the turn may wait for the part. */
+    if (locked && pthread_rwlock_trywrlock(&turn->lock) != 0) return 0;
+    if (!locked) pthread_rwlock_wrlock(&turn->lock);
     if (turn->claimant == file) give_claim_back(turn);
     if (!locked && !take_part(file, start, length)) {
         pthread_rwlock_unlock(&turn->lock);

@@ -25,7 +25,7 @@ enum {
 
 /* For writing, and nothing between; 0: the file system has no locks.  `claims`: it may claim what follows. */
 int fs_file_hold_to_write(int file, int64_t start, int64_t length, int claims);
-/* For changing.  `locked`: the caller has the part's lock. */
+/* For changing; 0 as above.  `locked`: the caller has the part's lock, and gets 0 also where it is not its turn. */
 int fs_file_hold_to_change(int file, int64_t start, int64_t length, int locked);
 void fs_file_let_go(int file, int64_t start, int64_t length, int held);
 

@@ -88,6 +88,16 @@ TEST(nobody_claims_what_somebody_changes, 0)
     close(file);
 }
 
+TEST(who_has_the_lock_of_a_part_waits_for_no_turn, 0)
+{
+    int file = memfd_create("locks", MFD_CLOEXEC);
+    const int held = fs_file_hold_to_write(file, 0, 1, 0);
+    CHECK_EQUAL(fs_file_hold_to_change(file, 100, 100, 1), 0);
+    fs_file_let_go(file, 0, 1, held);
+    CHECK(holds_all(file, 100, 100));
+    close(file);
+}
+
 TEST(places_beyond_all_files_are_never_claimed, 0)
 {
     int file = memfd_create("locks", MFD_CLOEXEC), other = opened(file);
