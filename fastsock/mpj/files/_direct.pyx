@@ -106,11 +106,10 @@ cdef class Direct:
         """Moves the own pointer by so many; returns where it was."""
         cdef int64_t before
         with cython.critical_section(self):
-            before = self.place
-            if count > INT64_MAX - before:
-                raise OSError(EOVERFLOW, _os.strerror(EOVERFLOW))
-            self.place = before + count
-        return before
+            before = self.place if count <= INT64_MAX - self.place else -EOVERFLOW
+            if before >= 0:
+                self.place = before + count
+        return checked(before)
 
     def move(self, int64_t before, int64_t after):
         """Moves it from one place to another; whether it was there."""
