@@ -44,7 +44,8 @@ def translated(error: BaseException, communicator: Any) -> BaseException:
     peer = getattr(error, "peer", None)
     if peer is not None and communicator.index is not None and peer in communicator.index:
         text += f" (rank {communicator.index[peer]} of {communicator.title})"
-    if peer is not None and peer >= 0 and error_class(error) in (ERR_PROC_FAILED, ERR_PROC_FAILED_PENDING):
+    of_this_job = peer is not None and 0 <= peer < communicator.world.size
+    if of_this_job and error_class(error) in (ERR_PROC_FAILED, ERR_PROC_FAILED_PENDING):
         why = communicator.world.job.failure_text(peer)  # the connection ends a moment before the death is told
         if why is not None and why not in text:
             text += f": {why}"

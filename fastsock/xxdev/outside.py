@@ -70,6 +70,11 @@ class Outside(Streams):
                 for process in processes
             ]
 
+    def known(self, keys: Sequence[tuple[str, int]]) -> list[int]:
+        """The numbers of those of other jobs that this rank knows."""
+        with self._table:
+            return [self._numbers[key] for key in keys if key in self._numbers]
+
     def join(self, bond: Bond) -> None:
         """From now on its members may connect to this rank."""
         with self._table:

@@ -42,6 +42,8 @@ def mistake(model: str, name: str, expected: str, defines: str, run: str = "shor
 MODELS = (
     holds("agreement", "three members, one dies", "", "quick"),
     holds("agreement", "three members, two die", "DEATHS=2"),
+    holds("revocation", "two jobs of two members, one dies", "", "quick"),
+    holds("revocation", "two jobs of two members, two die", "DEATHS=2"),
     holds("choice", "three members, the first one's cell", "", "quick"),
     holds("choice", "three members, all cells", "ALL"),
     holds("choice", "the first member dies", "DEATH=0"),
@@ -182,6 +184,8 @@ MISTAKES = (
     mistake("agreement", "a decision of a member that has failed is heard", "assertion", "DEATHS=2 MUT_HEARSTHEDEAD"),
     mistake("agreement", "it decides when the flags are the same", "assertion", "MUT_FLAGONLY"),
     mistake("agreement", "who hears a decision tells nobody", "standstill", "N=4 DEATHS=2 MUT_NOTPASSEDON", "full"),
+    mistake("revocation", "who is told does not tell the other job", "assertion", "MUT_NOTPASSEDON", "quick"),
+    mistake("revocation", "who is told by a message does not tell its own job", "assertion", "DEATHS=2 MUT_NOSERVER"),
     mistake("window_lock", "who shares does not look for an owner again", "assertion", "TURNS=1 MUT_NOLOOK", "quick"),
     mistake("window_lock", "the owner does not wait for those who share", "assertion", "TURNS=1 MUT_NODRAIN"),
     mistake(

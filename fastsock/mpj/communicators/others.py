@@ -18,9 +18,15 @@ class Others:
 
     def __init__(self, world: Any) -> None:
         self._device, self._size, self._children = world.device, world.size, world.children
+        self._world = world
         self._outside: Any = None
         self._lock = new_lock()
         self._open: Counter[str] = Counter()  # communicators with members of a job, by the job's identity
+
+    @property
+    def known(self) -> Any:
+        """`outside`, or None as long as no rank of another job is known."""
+        return self._outside
 
     @property
     def outside(self) -> Any:
@@ -46,6 +52,7 @@ class Others:
     def opened(self, ranks: Sequence[int]) -> None:
         """A communicator with these ranks is there. Those of other jobs are connected to: so a death is heard of."""
         outside = self.outside
+        self._world.revocations.listen_to_other_jobs()
         with self._lock:
             self._open.update(self._jobs(ranks))
         for rank in ranks:

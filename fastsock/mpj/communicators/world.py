@@ -14,7 +14,7 @@ from ..exceptions import last_used_code
 from ..messages.buffered import Buffered
 from ..recovery.revocation import Revocations
 from ._records import ContextNumbers
-from .context_numbers import INTERNAL
+from .context_numbers import INTERNAL, proposed
 from .others import Others
 
 TYPE_CHECKING = False
@@ -69,6 +69,10 @@ class World:
     def host_of(self, rank: int) -> Any:
         """Which host a rank is on, also one of another job."""
         return self.hosts[rank] if rank < self.size else self.others.outside.process(rank).host
+
+    def proposed_number(self) -> int:
+        """Returns a number for a communicator with members of several jobs, which is hardly in use anywhere."""
+        return proposed()
 
     def channels(self, count: int) -> int:
         """Returns the first of so many tags for messages of the internal context that nobody else uses here."""

@@ -52,7 +52,7 @@ class Child:
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)],
             )
         self._watch = originals.pidfd_open(self.pid)
-        data = json.dumps(asked | {"parent_pid": originals.getpid()}).encode()
+        data = json.dumps(asked | {"parent_pid": originals.getpid(), "runner_pid": os.getppid()}).encode()
         with contextlib.suppress(OSError):  # its end says why
             self._ours.sendall(_LENGTH.pack(len(data)) + data)
         start_without_signals(threading.Thread(target=self._await_end, name="fastsock-child", daemon=True))

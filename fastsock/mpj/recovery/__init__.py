@@ -7,5 +7,5 @@ consensus       how an agreement is followed: a call that waits, or one that goe
 
 How a rank is known to have failed is the engine's and the job's; `python -m fastsock.mpj.run --keep-going` lets the
 others go on. Above collectives, below communicators, which it gets as arguments. Tests: tests/mpj/recovery,
-tests/model/agreement.pml.
+tests/model/agreement.pml, tests/model/revocation.pml.
 """

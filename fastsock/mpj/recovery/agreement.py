@@ -70,6 +70,10 @@ class State:
             list(map(max, self.numbers, other.numbers)),
         )
 
+    def with_flags(self, flags: int) -> State:
+        """The same with other flags."""
+        return State(flags, self.acknowledged, self.failed, self.numbers)
+
     def without(self, member: int) -> State:
         """What one knows who hears that a member has failed."""
         return State(self.flags, self.acknowledged, self.failed | 1 << member, self.numbers)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 
-from ..constants import ERR_PROC_FAILED, ERR_UNSUPPORTED_OPERATION
+from ..constants import ERR_PROC_FAILED
 from ..exceptions import Exception as MPIException
 from ..handle import Handle
 from ..messages.operation_records import Collective
 from ..messages.request import Request
-from . import consensus
+from . import agreement, consensus
 from .shrinking import Shrunk
 
 TYPE_CHECKING = False
@@ -37,17 +37,17 @@ class Recovery(Handle):
         """Revoke the communicator. One member calls it, and it returns at once.
 
         In all members that live, pending and later calls on it raise MPI.Exception (ERR_REVOKED): all but `Agree`,
-        `Shrink`, their non-blocking forms, `Get_failed`, `Ack_failed`, `Is_revoked` and `Free`. Raises MPI.Exception
-        (ERR_UNSUPPORTED_OPERATION) where members belong to several jobs.
+        `Shrink`, their non-blocking forms, `Get_failed`, `Ack_failed`, `Is_revoked` and `Free`.
         """
         communicator = self.ob
         communicator.opened()
-        _of_one_job(communicator, "Revoke")
         communicator.world.revocations.revoke(communicator)
 
     def Is_revoked(self) -> bool:
         """Return whether the communicator is revoked, as far as this process has heard."""
         communicator = self.ob
+        if communicator.mixed:
+            communicator.engine.progress()  # it comes as a message
         return bool(communicator.engine.is_revoked(communicator.context))
 
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
@@ -73,7 +73,8 @@ class Recovery(Handle):
         communicator.opened()
         members = consensus.Members(communicator)
         state = consensus.own_state(communicator, members, array("i", [flag])[0])
-        decision = _agreed(communicator, consensus.agree, communicator, members, state)
+        steps = agreement.steps(consensus.Rounds(communicator, members), state)
+        decision = _agreed(communicator, consensus.agree, communicator, steps)
         error = _failure(communicator, members, decision)
         if error is not None:
             raise error
@@ -93,7 +94,8 @@ class Recovery(Handle):
         members = consensus.Members(communicator)
         state = consensus.own_state(communicator, members, memory.cast("i")[0])
         decisions: list[State] = []
-        request = _agreed(communicator, consensus.start, communicator, members, state, decisions.append)
+        steps = agreement.steps(consensus.Rounds(communicator, members), state)
+        request = _agreed(communicator, consensus.start, communicator, steps, decisions.append)
 
         def land(_: int) -> None:
             memory.cast("i")[0] = decisions[0].flags
@@ -107,21 +109,18 @@ class Recovery(Handle):
         """Return a communicator of the members that live, in the same order. All of these call it.
 
         A member that dies meanwhile may still be one of the new communicator: then its calls raise, and it is shrunk in
-        its turn. Raises MPI.Exception: ERR_PROC_FAILED where nobody is left in the other group,
-        ERR_UNSUPPORTED_OPERATION where members belong to several jobs.
+        its turn. Raises MPI.Exception (ERR_PROC_FAILED) where nobody is left in the other group.
         """
-        _of_one_job(self.ob, "Shrink")
         shrunk = Shrunk(self.ob)
-        shrunk.take(_agreed(self.ob, consensus.agree, self.ob, shrunk.members, shrunk.state))
+        _agreed(self.ob, consensus.agree, self.ob, shrunk.steps())
         return self._wrap(shrunk.made())  # type: ignore[attr-defined]
 
     def Ishrink(self) -> tuple[Any, Request]:
         """Start what `Shrink` does; the communicator is there when the request is complete."""
         communicator = self.ob
-        _of_one_job(communicator, "Ishrink")
         shrunk = Shrunk(communicator)
         coming = type(self).of(shrunk.placeholder)
-        request = _agreed(communicator, consensus.start, communicator, shrunk.members, shrunk.state, shrunk.take)
+        request = _agreed(communicator, consensus.start, communicator, shrunk.steps(), _nothing)
 
         def land(_: int) -> None:
             coming.ob = shrunk.made()
@@ -129,11 +128,8 @@ class Recovery(Handle):
         return coming, Request.of(Collective(communicator, request, receives=False, land=land))
 
 
-def _of_one_job(communicator: Any, call: str) -> None:
-    if communicator.mixed:
-        raise communicator.fail(
-            ERR_UNSUPPORTED_OPERATION, f"{call}: {communicator.title} has members of several jobs; use one of one job"
-        )
+def _nothing(_: object) -> None:
+    pass
 
 
 def _agreed(communicator: Any, call: Any, *arguments: Any) -> Any:

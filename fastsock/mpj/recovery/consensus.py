@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from copy import copy
 from itertools import count
 
 from ..tags import APART
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ROUNDS = 1 << 12  # a round's number is part of its tag
+_PARTS = 16  # that an agreement may have, with so many rounds each
 _AGREEMENTS = 1 << 18
 
 
@@ -35,21 +37,30 @@ class Members:
         return [rank for place, rank in enumerate(self.ranks) if mask >> place & 1]
 
 
-class _Rounds:
+class Rounds:
     """The messages of one agreement. They go apart from all others: a revoked communicator still agrees."""
 
     def __init__(self, communicator: Any, members: Members) -> None:
         numbers = communicator.locks.setdefault("agreements", count())
         self.engine = communicator.engine
         self.context = APART + communicator.context
-        self.tag = next(numbers) % _AGREEMENTS * _ROUNDS
+        self.tag: int = next(numbers) % _AGREEMENTS * _ROUNDS
         self.ranks, self.size, self.own = members.ranks, members.size, members.own
 
+    def part(self, number: int) -> Rounds:
+        """The messages of a part of it, which is an agreement by itself. All members have the same parts."""
+        part = copy(self)
+        part.tag += number * _ROUNDS // _PARTS
+        return part
+
     def send(self, data: bytes, member: int, number: int) -> Any:
-        return self.engine.isend(data, self.ranks[member], self.tag + number % _ROUNDS, self.context)
+        return self.engine.isend(data, self.ranks[member], self._tag_of(number), self.context)
 
     def receive(self, member: int, number: int) -> Any:
-        return self.engine.irecv_new(self.ranks[member], self.tag + number % _ROUNDS, self.context)
+        return self.engine.irecv_new(self.ranks[member], self._tag_of(number), self.context)
+
+    def _tag_of(self, number: int) -> int:
+        return self.tag + number % (_ROUNDS // _PARTS)
 
 
 def own_state(communicator: Any, members: Members, flags: int, number: int = -1) -> agreement.State:
@@ -62,21 +73,19 @@ def own_state(communicator: Any, members: Members, flags: int, number: int = -1)
     return agreement.State(flags, members.mask(known), members.mask(rank for rank, _ in failures), numbers)
 
 
-def agree(communicator: Any, members: Members, state: agreement.State) -> agreement.State:
-    """What all members that live agree on. Waits for them."""
-    steps = agreement.steps(_Rounds(communicator, members), state)
+def agree(communicator: Any, steps: Generator[Any, None, Any]) -> Any:
+    """What the steps of an agreement return. Waits for the other members."""
     try:
         while True:
             communicator.engine.wait_all(next(steps))
     except StopIteration as end:
-        decision: agreement.State = end.value
-        return decision
+        return end.value
 
 
-def start(communicator: Any, members: Members, state: agreement.State, then: Callable[[agreement.State], None]) -> Any:
-    """Starts to agree; a request that completes when that is done, after `then` was called."""
+def start(communicator: Any, steps: Generator[Any, None, Any], then: Callable[[Any], object]) -> Any:
+    """Starts to agree; a request that completes when that is done, after `then` was called with the decision."""
     user_request = communicator.engine.user_request()
-    _Stepwise(user_request, agreement.steps(_Rounds(communicator, members), state), then).advance()
+    _Stepwise(user_request, steps, then).advance()
     return user_request
 
 
@@ -86,8 +95,8 @@ class _Stepwise:
     def __init__(
         self,
         user_request: Any,
-        steps: Generator[Any, None, agreement.State],
-        then: Callable[[agreement.State], None],
+        steps: Generator[Any, None, Any],
+        then: Callable[[Any], object],
     ) -> None:
         self._user_request = user_request
         self._steps = steps

@@ -1,12 +1,13 @@
 """The runner of a job that a rank of another one has spawned: a child process of that rank.
 
 Standard input is a connection with the parent. It brings what to run, and later that the parent does without this job.
-Where the parent dies before it has said that, this job ends too.
+Where the parent dies before it has said that, this job ends too. If both keep going, it ends with the parent's runner.
 """
 
 from __future__ import annotations
 
 import _socket
+import contextlib
 import json
 import os
 import struct
@@ -37,7 +38,7 @@ def main() -> NoReturn:
     except ConnectionError:  # the parent died at once
         os._exit(1)
     try:
-        status = launch.run(_options(asked, _Parent(line, asked["parent_pid"])))
+        status = launch.run(_options(asked, _Parent(line, asked)))
     except (checking.LaunchError, ValueError, OSError) as error:
         line.sendall(str(error).encode("utf-8", "replace"))
         status = 1
@@ -70,9 +71,13 @@ def _options(asked: dict[str, Any], parent: _Parent) -> Options:
 class _Parent:
     """The rank that spawned this job."""
 
-    def __init__(self, line: _socket.socket, pid: int) -> None:
-        self._line, self._pid = line, pid
+    def __init__(self, line: _socket.socket, asked: dict[str, Any]) -> None:
+        self._line, self._pid = line, asked["parent_pid"]
         self._watch = -1
+        self._runner = -1
+        if asked["keep_going"]:
+            with contextlib.suppress(OSError):  # it has ended, and the parent ends
+                self._runner = os.pidfd_open(asked["runner_pid"])
         self._supervisor: Any = None
 
     def watch(self, supervisor: Supervisor) -> None:
@@ -93,5 +98,13 @@ class _Parent:
             let_go = bool(self._line.recv(1))
         except OSError:
             let_go = False
-        if not let_go:
+        if let_go:
+            return
+        if self._runner < 0:
             self._supervisor.end("the rank that spawned this job is gone")
+        else:
+            loop.watch(self._runner, self._runner_ended)
+
+    def _runner_ended(self, _: int) -> None:
+        self._supervisor.loop.forget(self._runner)
+        self._supervisor.end("the job that spawned this one is over")

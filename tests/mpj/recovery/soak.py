@@ -2,9 +2,10 @@
 
 python -m tests.mpj.recovery.soak --kills 1000 [--jobs 2] [--seed N] [--ranks 6]      random calls
 python -m tests.mpj.recovery.soak --kills 1000 --train                                examples/train_on.py
+python -m tests.mpj.recovery.soak --kills 1000 --meeting spawn                        ranks of two jobs; or: ports
 """
 
-# ruff: noqa: F821  (comm, rank, size, MPI, np, os, SEED, LEFT, EXAMPLE, error_of are the ranks' own)
+# ruff: noqa: F821  (comm, whole, rank, size, MPI, np, os, SEED, LEFT, EXAMPLE, error_of are the ranks' own)
 from __future__ import annotations
 
 import argparse
@@ -17,11 +18,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from .. import ranks
-from .jobs import BEFORE, TCP
+from .jobs import BEFORE, MEETINGS, TCP, two_jobs
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train_on.py"
 PATIENCE_S = 100.0
@@ -110,7 +112,7 @@ def survivors():
             return False
 
     def same_members(comm):
-        members = comm.Get_group().Translate_ranks(None, MPI.COMM_WORLD.Get_group())
+        members = comm.Get_group().Translate_ranks(None, world.Get_group())
         check(comm, len({tuple(each) for each in comm.allgather(members)}) == 1, "members")
 
     def shrunk(comm, later):
@@ -154,10 +156,22 @@ def trainers():
 class Job:
     """One job of which ranks are killed, until as many as `left` live. `kill()` gives what was wrong, or nothing."""
 
-    def __init__(self, seed: int, size: int, left: int, body: Callable[[], None]) -> None:
+    def __init__(self, seed: int, size: int, left: int, body: Callable[[], None], meeting: str = "") -> None:
         self.chosen = random.Random(seed)
         self.size, self.left = size, left
         self.killed = 0
+        self.said: list[str] = []
+        self.pids: dict[int, int] = {}
+        self.begun = 0
+        self.open = ExitStack()
+        if meeting:
+            self.way = meeting
+            first = self.chosen.randint(1, size - 1)
+            before = f"SEED, LEFT = {seed}, {left}\n"
+            text = "comm, rank = whole, whole.rank\n" + ranks.source_of(body)
+            made = two_jobs(meeting, text, (first, size - first), before, ["--as-mpi4py"])
+            self.processes, self.output = self.open.enter_context(made)
+            return
         self.way = self.chosen.choice(WAYS)
         device = self.way.removesuffix(TCP)
         program = ranks.PREFIX.replace("50", "70") + BEFORE
@@ -165,16 +179,14 @@ class Job:
         command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(size), "--device", device]
         command += ["--keep-going", "--as-mpi4py"]
         environ = os.environ | {"STEPS": "4000"} | ({"FASTSOCK_TRANSPORTS": "tcp"} if device != self.way else {})
-        self.process = subprocess.Popen(
+        process = subprocess.Popen(
             [*command, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
         )
-        self.said: list[str] = []
-        self.pids: dict[int, int] = {}
-        self.begun = 0
+        assert process.stdout is not None
+        self.processes, self.output = [process], process.stdout
 
     def read(self, until_begun: bool) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self.output:
             self.said.append(line)
             words = line.split()
             if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
@@ -196,12 +208,14 @@ class Job:
                 self.killed += 1
         reader.join(PATIENCE_S)
         if reader.is_alive():
-            self.process.kill()
+            for process in self.processes:
+                process.terminate()
             reader.join()
             return f"{self.way}: hangs\n{''.join(self.said)}"
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.process.wait()
+        for process in self.processes:
+            process.wait()
+        self.output.close()
+        self.open.close()
         text = "".join(self.said)
         ended = text.count(" left\n")
         fine = self.left <= ended <= self.size and "wrong" not in text and "Traceback" not in text
@@ -209,11 +223,11 @@ class Job:
         return "" if fine else f"{self.way}: {text}"
 
 
-def job(seed: int, size: int = 0, body: Callable[[], None] = survivors) -> tuple[int, str]:
+def job(seed: int, size: int = 0, body: Callable[[], None] = survivors, meeting: str = "") -> tuple[int, str]:
     """How many ranks of one job were killed, and what was wrong, or nothing."""
     chosen = random.Random(-seed)
     size = size or chosen.randint(FEWEST, MOST)
-    made = Job(seed, size, chosen.randint(1, size - 1), body)
+    made = Job(seed, size, chosen.randint(1, size - 1), body, meeting)
     wrong = made.kill()
     return made.killed, wrong
 
@@ -230,11 +244,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="side by side (default: %(default)s)")
     parser.add_argument("--ranks", type=int, default=0, help=f"of each job (default: {FEWEST} to {MOST})")
     parser.add_argument("--train", action="store_true", help="examples/train_on.py")
+    parser.add_argument("--meeting", choices=MEETINGS, default="", help="ranks of two jobs, that meet so")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     words = parser.parse_args()
     print(f"seed {words.seed}", flush=True)
     kills = bad = done = 0
-    call = train if words.train else job
+    call = train if words.train else partial(job, meeting=words.meeting)
     with ThreadPoolExecutor(words.jobs) as pool:
         while kills < words.kills:
             seeds = range(words.seed + done, words.seed + done + 8 * words.jobs)
