@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copy.h"
 #include "internal.h"
 
 #define SLICE (256u << 10) /* bytes that are copied or combined before others have their turn */
@@ -183,7 +184,7 @@ static size_t do_some(struct fs_collective *collective, const struct fs_step *st
     unsigned char *target = (unsigned char *)to->iov_base + collective->done;
     if (step->kind == FS_STEP_COPY) {
         if (!overlap(from, to)) left = smaller(left, most);
-        if (left) memmove(target, source, left);
+        if (left) fs_move(target, source, left);
     } else {
         size_t element = collective->schedule->element;
         left = smaller(left, most / element * element);

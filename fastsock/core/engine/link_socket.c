@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "copy.h"
 #include "link.h"
 
 #define STAGE (64u * 1024) /* short messages come in together */
@@ -56,7 +57,7 @@ static ssize_t descriptor_read(struct fs_link *link, void *target, size_t length
         link->staged = (size_t)got;
     }
     if (length > link->staged) length = link->staged;
-    if (target) memcpy(target, link->staging + link->staged_from, length);
+    if (target) fs_copy(target, link->staging + link->staged_from, length);
     link->staged_from += length;
     link->staged -= length;
     return (ssize_t)length;

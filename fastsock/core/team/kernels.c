@@ -172,7 +172,7 @@ static fs_kernel *const kernels[FS_TYPES][FS_OPERATIONS] = {
     static void name##_##bytes(const void *left, const void *right, void *target, size_t count) \
     {                                                                                       \
         (void)left, (void)right;                                                            \
-        if (target != (which)) memmove(target, which, count * (bytes));                     \
+        if (target != (which)) fs_move(target, which, count * (bytes));                     \
     }
 #define SIDES(bytes) SIDE(replace, left, bytes) SIDE(no_op, right, bytes)
 SIDES(1) SIDES(2) SIDES(4) SIDES(6) SIDES(8) SIDES(12) SIDES(16) SIDES(20) SIDES(32)

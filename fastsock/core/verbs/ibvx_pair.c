@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "copy.h"
 #include "system.h"
 
 #define MAGIC 0x02585642494b5346ull
@@ -448,7 +449,7 @@ ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length)
     if (atomic_load_explicit(&pair->arrived, memory_order_acquire) == 0) return atomic_load(&pair->failed) ? -EPIPE : 0;
     struct fs_ibvx_buffer *buffer = pair->first; /* its successor may come meanwhile, it does not change */
     if (length > buffer->length - buffer->offset) length = buffer->length - buffer->offset;
-    if (target) memcpy(target, buffer->data + buffer->offset, length);
+    if (target) fs_copy(target, buffer->data + buffer->offset, length);
     buffer->offset += (uint32_t)length;
     if (buffer->offset < buffer->length) return (ssize_t)length;
     fs_ibvx_lock(pair->device);

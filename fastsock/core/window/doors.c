@@ -134,7 +134,7 @@ int fs_window_read(struct fs_window *window, struct fs_window_call *call, int ta
         places[FS_GUARD_BEFORE] = (struct iovec){(char *)(uintptr_t)memory + at, length};
         if (fs_window_is_far(window, target))
             error = gather(window, call, target, places, 1, (char *)into + at, length);
-        else memmove((char *)into + at, (const char *)memory + at, length);
+        else fs_move((char *)into + at, (const char *)memory + at, length);
     }
     if (left) fs_window_enter(call);
     return error;
@@ -150,7 +150,7 @@ int fs_window_write(struct fs_window *window, struct fs_window_call *call, int t
         places[FS_GUARD_BEFORE] = (struct iovec){(char *)memory + at, length};
         if (fs_window_is_far(window, target))
             error = scatter(window, call, target, places, 1, (const char *)from + at, length);
-        else memmove((char *)memory + at, (const char *)from + at, length);
+        else fs_move((char *)memory + at, (const char *)from + at, length);
     }
     if (left) fs_window_enter(call);
     return error;

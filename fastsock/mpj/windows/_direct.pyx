@@ -7,7 +7,6 @@ which also finds the words for errors.
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memmove
 
 from fastsock.core.binding._window cimport Window as Control
 from fastsock.core.binding.window cimport fs_layout
@@ -25,10 +24,10 @@ from ..constants import LOCK_EXCLUSIVE, LOCK_SHARED
 from ..datatypes._memory import LETTERS
 from ..datatypes.buffers import of_format
 from ..datatypes.native_kernels import kernel_of
-from ..datatypes.op import SUM
+from ..datatypes.op import SUM, Op
 
 cdef extern from "copy.h" nogil:
-    void fs_copy(void *target, const void *source, size_t length)
+    void fs_move(void *target, const void *source, size_t length)
 
 cdef extern from "<stdatomic.h>" nogil:
     enum memory_order:
@@ -41,39 +40,51 @@ cdef int ALONE = LOCK_EXCLUSIVE, TOGETHER = LOCK_SHARED
 
 cdef void copy(void *target, const void *source, Py_ssize_t length) noexcept:
     if length < LONG_COPY:
-        memmove(target, source, length)  # a rank may copy within its own memory
+        fs_move(target, source, length)  # a rank may copy within its own memory
         return
     with nogil:
-        if <const char *>target + length <= <const char *>source or <const char *>source + length <= <const char *>target:
-            fs_copy(target, source, length)
-        else:
-            memmove(target, source, length)
+        fs_move(target, source, length)
 
 
 # ---- what the kernels call an operation on a type ----
 
-cdef list _kernels = [{} for _ in LETTERS]  # of plain items, by the name of the operation; datatypes keep their own
+@cython.final
+@cython.freelist(8)
+cdef class Kernel:
+    """The kernels' numbers of a type and an operation on it, and how many bytes an element has."""
+    cdef int type, operation
+    cdef Py_ssize_t element
 
 
-cdef object kernel(object op, Span *span, object datatype):
-    """(type, operation, bytes of an element) for the items of a message argument; None where the general way is to look."""
-    name = getattr(getattr(op, "ob", None), "name", "")
-    if not name:
+cdef list _kernels = [{} for _ in LETTERS]  # of plain items, by the operation's record; datatypes keep their own
+
+
+cdef Kernel kernel(object op, Span *span, object datatype):
+    """For the items of a message argument; None where the general way is to look."""
+    cdef Kernel found
+    if type(op) is not Op:
         return None
+    record = record_of(op)
     if datatype is not True:
-        return described(name, record_of(datatype))
+        return described(record.name, record_of(datatype))
     cdef dict known = <dict>_kernels[span.letter]
-    if name not in known:
-        known[name] = described(name, of_format(LETTERS[span.letter]).ob)
-    return known[name]
+    found = known.get(record)
+    if found is None:
+        found = described(record.name, of_format(LETTERS[span.letter]).ob)
+        if found is not None:  # so a program's own operation is not kept alive
+            known[record] = found
+    return found
 
 
-cdef object described(name, type_):
-    numbers = kernel_of(name, type_) if type_.dense else None
+cdef Kernel described(name, type_):
+    cdef Kernel found
+    numbers = kernel_of(name, type_) if name and type_.dense else None
     if numbers is None:
         return None
-    element = type_size(numbers[0])
-    return None if type_.size % element else (*numbers, element)
+    found = Kernel()
+    found.type, found.operation = numbers
+    found.element = type_size(found.type)
+    return None if type_.size % found.element else found
 
 
 # ---- the memory ----
@@ -239,12 +250,12 @@ cdef bint transfer(Direct native, object origin, int rank, object target, bint i
         release_span(&span)
 
 
-cdef bint combine(self, Direct native, object origin, object result, int rank, object target, object op) except -1:
-    """Accumulate and Get_accumulate, of one item or many; whether it did so."""
+cdef bint combine(self, Direct native, object origin, object result, int rank, object target, object op,
+                  bint single) except -1:
+    """Accumulate and Get_accumulate, of one item at a displacement or of many; whether it did so."""
     cdef Span span, room
     cdef int64_t offset
-    cdef tuple numbers
-    cdef Py_ssize_t element
+    cdef Kernel numbers, others
     span.held = room.held = False
     try:
         datatype = read_span(origin, &span, False, 0)
@@ -253,19 +264,25 @@ cdef bint combine(self, Direct native, object origin, object result, int rank, o
         numbers = kernel(op, &span, datatype)
         if numbers is None:
             return False
-        offset = native.place(rank, target, &span)
+        if not single:
+            offset = native.place(rank, target, &span)
+        elif span.view.len == span.view.itemsize:
+            offset = native.offset(rank, whole_number(target), span.view.len)
+        else:
+            return False
         if offset < 0:
             return False
-        element = numbers[2]
         if result is not None:
             other = read_span(result, &room, True, 0)
             if other is None or room.type != NULL or room.view.len != span.view.len or room.view.itemsize != span.view.itemsize:
                 return False
-            if not (other is True and datatype is True and room.letter == span.letter) and kernel(op, &room, other) != numbers:
-                return False
+            if not (other is True and datatype is True and room.letter == span.letter):
+                others = kernel(op, &room, other)
+                if others is None or others.type != numbers.type:
+                    return False
         native.control.c_accumulate(rank, offset, native.parts[rank] + offset, span.view.buf,
-                                    room.view.buf if result is not None else NULL, span.view.len // element, numbers[0],
-                                    numbers[1])
+                                    room.view.buf if result is not None else NULL, span.view.len // numbers.element,
+                                    numbers.type, numbers.operation)
         return True
     except MessageError as error:
         raise self.ob.failed(error) from error
@@ -305,21 +322,21 @@ class NativeWindowCalls:
         """
         cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not combine(
-                self, native, origin, None, target_rank, target, op):
+                self, native, origin, None, target_rank, target, op, False):
             super().Accumulate(origin, target_rank, target, op)
 
     def Get_accumulate(self, origin, result, int target_rank, target=None, op=SUM):
         """Do what `Accumulate` does, and bring to `result` what was there before."""
         cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not combine(
-                self, native, origin, result, target_rank, target, op):
+                self, native, origin, result, target_rank, target, op, False):
             super().Get_accumulate(origin, result, target_rank, target, op)
 
     def Fetch_and_op(self, origin, result, int target_rank, target_disp=0, op=SUM):
         """Do what `Get_accumulate` does, for one item. Raises ValueError for more, or for items of two types."""
         cdef Direct native = direct_of(self)
         if native is None or not native.reaches(target_rank) or not combine(
-                self, native, origin, result, target_rank, (target_disp, 1), op):
+                self, native, origin, result, target_rank, target_disp, op, True):
             super().Fetch_and_op(origin, result, target_rank, target_disp, op)
 
     def Compare_and_swap(self, origin, compare, result, int target_rank, target_disp=0):

@@ -221,19 +221,25 @@ TEST(ring_bounds_impossible_indices, 0)
     free(f);
 }
 
-/* Targets at each small distance behind the source within a page, where large copies go in pieces. */
+/* Targets at each small distance behind the source within a page, where large copies go by steps; and within one piece of memory. */
 TEST(copies_are_exact_at_any_distance, 0)
 {
-    enum { LONGEST = 3 * FS_COPY_PIECE + 5 };
+    enum { LONGEST = 3 * FS_COPY_SHORT + 5 };
     unsigned char *source = malloc(3 * FS_COPY_PAGE + LONGEST), *target = malloc(3 * FS_COPY_PAGE + LONGEST);
     for (size_t i = 0; i < 3 * FS_COPY_PAGE + LONGEST; i++) source[i] = (unsigned char)(i * 7 + i / 256);
     unsigned char *from = source + (FS_COPY_PAGE - (uintptr_t)source % FS_COPY_PAGE);
     unsigned char *to = target + (FS_COPY_PAGE - (uintptr_t)target % FS_COPY_PAGE);
-    for (size_t length = FS_COPY_PIECE - 1; length <= LONGEST; length += FS_COPY_PIECE / 2 + 1)
+    for (size_t length = FS_COPY_SHORT - 1; length <= LONGEST; length += FS_COPY_SHORT / 2 + 1)
         for (size_t behind = 0; behind <= FS_COPY_NEAR + 1; behind++) {
             memset(to, 0, LONGEST + FS_COPY_PAGE);
             fs_copy(to + behind, from, length);
             CHECK(memcmp(to + behind, from, length) == 0 && to[behind + length] == 0);
+            CHECK(behind == 0 || to[behind - 1] == 0);
+            memcpy(to, from, length);
+            fs_move(to + behind, to, length);
+            CHECK(memcmp(to + behind, from, length) == 0 && memcmp(to, from, behind) == 0);
+            fs_move(to, to + behind, length);
+            CHECK(memcmp(to, from, length) == 0);
         }
     free(source);
     free(target);
