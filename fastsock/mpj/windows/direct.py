@@ -159,7 +159,10 @@ class DirectWindow(Window):
         self.check(self.rank)
         self.epochs.fence(assertion)
         if not (assertion & MODE_NOPRECEDE and assertion & MODE_NOSUCCEED):
-            self._do(self.native.control.fence)
+            self.barrier()
+
+    def barrier(self) -> None:
+        self._do(self.native.control.fence)
 
     def start(self, ranks: Sequence[int], assertion: int) -> None:
         self.check(self.rank)
@@ -263,7 +266,7 @@ class DirectWindow(Window):
         self.check(self.rank)
         self.epochs.free()
         try:
-            self._do(self.native.control.fence)
+            self.barrier()
         finally:  # the memory goes at once, but for the parts that the program has
             self.close()
 

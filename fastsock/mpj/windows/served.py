@@ -220,9 +220,9 @@ class ServedWindow(Window):
         self.origin.complete(range(len(self.targets)))
         if assertion & MODE_NOPRECEDE and assertion & MODE_NOSUCCEED:
             return
-        self._barrier()
+        self.barrier()
 
-    def _barrier(self) -> None:
+    def barrier(self) -> None:
         communicator = self.communicator
         try:
             if not communicator.team_calls.barrier():
@@ -389,7 +389,7 @@ class ServedWindow(Window):
         self.epochs.free()
         try:
             self.origin.complete(range(len(self.targets)))
-            self._barrier()
+            self.barrier()
         finally:
             if self._server is not None:
                 self._server.stop()

@@ -55,6 +55,7 @@ class Win(NativeWindowCalls, WindowCalls, Attributed, Named, Hinted, Grouped, Ex
         record = form(ranks.current().alone if comm is None else comm.ob, flavor, memory, size, unit, hints)
         self = cls.of(record)
         self.Set_info(info)
+        record.barrier()  # programs fill their memory next, and believe that no other member is there before them
         return self
 
     @classmethod

@@ -178,6 +178,10 @@ class Window(Record, abc.ABC):
         """Ends the operations of all members, and begins the next."""
 
     @abc.abstractmethod
+    def barrier(self) -> None:
+        """Returns when all members have called it."""
+
+    @abc.abstractmethod
     def start(self, ranks: Sequence[int], assertion: int) -> None:
         """Opens access to the memory of these ranks."""
 
