@@ -25,6 +25,9 @@ BARS = {  # how many times as fast as the better of the others
     "Get, 1 MiB": 1.0,
     "Accumulate, 8 KiB": 0.95,
     "Get while the target computes": 7.0,
+    "Put, 8 B, Create": 1.0,
+    "Get, 8 B, Create": 1.0,
+    "Get, 1 MiB, Create": 1.0,
     "Allocate_shared, Free": 1.0,
 }
 

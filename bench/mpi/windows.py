@@ -66,6 +66,27 @@ def while_the_target_computes(window, small):
     return sorted(values)[len(values) // 2] if values else 0.0
 
 
+def on_own_memory(small, long):
+    """The same operations on memory of the program."""
+    memory = numpy.zeros(LONG // 8)
+    window = MPI.Win.Create(memory, 1, comm=WORLD)
+    for what, call, data in (
+        ("Put, 8 B, Create", window.Put, small),
+        ("Get, 8 B, Create", window.Get, small),
+        ("Get, 1 MiB, Create", window.Get, long),
+    ):
+        print_value(what, 0, passive(window, completed(window, call, data, TARGET, 0)))
+    window.Free()
+
+
+def completed(window, call, *told):
+    def once():
+        call(*told)
+        window.Flush(TARGET)
+
+    return once
+
+
 def make():
     MPI.Win.Allocate_shared(4096, 8, comm=WORLD).Free()
 
@@ -74,13 +95,6 @@ def main():
     window = MPI.Win.Allocate(4 * LONG, 1, comm=WORLD)
     small, long = numpy.zeros(1), numpy.zeros(LONG // 8)
     one, old, found = numpy.ones(1, "i8"), numpy.zeros(1, "i8"), numpy.zeros(1, "i8")
-
-    def completed(call, *told):
-        def once():
-            call(*told)
-            window.Flush(TARGET)
-
-        return once
 
     def locked():
         window.Lock(TARGET)
@@ -96,11 +110,12 @@ def main():
         ("Compare_and_swap", window.Compare_and_swap, one, old, found, TARGET, 0),
         ("Accumulate, 8 KiB", window.Accumulate, long[:1024], TARGET, 0, MPI.SUM),
     ):
-        print_value(what, 0, passive(window, completed(call, *told)))
+        print_value(what, 0, passive(window, completed(window, call, *told)))
     print_value("Lock, Put, Unlock", 0, alone(locked))
     print_value("Fence", 0, repeat(window.Fence, words.seconds))
     print_value("Get while the target computes", 0, while_the_target_computes(window, small))
     window.Free()
+    on_own_memory(small, long)
     print_value("Allocate_shared, Free", 0, repeat(make, words.seconds))
 
 
