@@ -98,15 +98,15 @@ void probe_wait(struct probe *probe, unsigned turns) {
 
 static struct probe here;
 
-static int pin(int core) {
+static cpu_set_t only(int core) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(core, &set);
-    return sched_setaffinity(0, sizeof set, &set);
+    return set;
 }
 
-static void *answer(void *core) {
-    if (pin(*(int *)core)) exit(1);
+static void *answer(void *unused) {
+    (void)unused;
     probe_answer(&here);
     return NULL;
 }
@@ -114,8 +114,12 @@ static void *answer(void *core) {
 int main(int count, char **words) {
     if (count != 3) return 2;
     int a = atoi(words[1]), b = atoi(words[2]);
+    cpu_set_t asks = only(a), answers = only(b);
+    pthread_attr_t there;
     pthread_t thread;
-    if (a == b || pin(a) || pthread_create(&thread, NULL, answer, &b)) return 1;
+    if (a == b || sched_setaffinity(0, sizeof asks, &asks) || pthread_attr_init(&there)) return 1;
+    /* it begins on its core: on this one it might never get to run */
+    if (pthread_attr_setaffinity_np(&there, sizeof answers, &answers) || pthread_create(&thread, &there, answer, NULL)) return 1;
     double pace, best = probe_ask(&here, BATCHES, TRIPS - WARM, &pace);
     pthread_join(thread, NULL);
     printf("%.4f\n", best);
