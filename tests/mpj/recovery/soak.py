@@ -201,7 +201,10 @@ class Job:
             return f"{self.way}: did not begin\n{''.join(self.said)}"
         reader = threading.Thread(target=self.read, args=(False,))
         reader.start()
-        for victim in self.chosen.sample(range(self.size), self.size - self.left):
+        spared = (
+            self.way == "spawn"
+        )  # rank 0: a spawned job ends with the runner of the first, which ends with its ranks
+        for victim in self.chosen.sample(range(spared, self.size), self.size - self.left):
             time.sleep(self.chosen.random() * self.chosen.choice([0.0, 0.002, 0.02, 0.3]))
             with suppress(ProcessLookupError):  # it has ended already
                 os.kill(self.pids[victim], signal.SIGKILL)
