@@ -46,3 +46,25 @@ def current() -> Any:
 def are_threads() -> bool:
     """Whether each thread of this process may be a rank of its own."""
     return find() is not None and current_job().launcher == "threads"
+
+
+def count_created(kind: Any, most: int, what: str) -> Any:
+    """Counts something that the calling rank creates. Returns the rank, for `count_freed`.
+
+    Raises RuntimeError where it has `most` of them.
+    """
+    rank = find()
+    if rank is None:
+        return None
+    with _lock:
+        if rank.created.get(kind, 0) >= most:
+            raise RuntimeError(f"cannot create too many user-defined {what}: free one first")
+        rank.created[kind] = rank.created.get(kind, 0) + 1
+    return rank
+
+
+def count_freed(kind: Any, rank: Any) -> None:
+    """Counts that it was freed. `rank`: who created it; None: it was not counted, or is already freed."""
+    if rank is not None:
+        with _lock:
+            rank.created[kind] -= 1

@@ -1,5 +1,6 @@
 """Handles and what hangs on them: attributes, error handlers, info, statuses, error codes."""
 
+# ruff: noqa: F821  (comm is the ranks' own)
 from __future__ import annotations
 
 import pickle
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from fastsock.mpj import MPI
+
+from .ranks import DEVICES, run
 
 
 def test_freeing_one_handle_leaves_the_others() -> None:
@@ -177,3 +180,23 @@ def test_buffers_of_the_library() -> None:
     assert MPI.Aint_add(memory.address, 2) - memory.address == 2
     MPI.Free_mem(memory)
     assert (memory.address, len(memory)) == (0, 0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_each_rank_counts_its_error_handlers(device: str) -> None:
+    def body():
+        created = [MPI.Comm.Create_errhandler(print) for _ in range(32)]  # as many as a rank may have
+        comm.Barrier()
+        try:
+            MPI.Comm.Create_errhandler(print)
+        except RuntimeError as error:
+            assert "free one first" in str(error)
+        else:
+            raise AssertionError("a rank may have 33 of them")
+        created.pop().Free()
+        created.append(MPI.Comm.Create_errhandler(print))
+        comm.Barrier()
+        for each in created:
+            each.Free()
+
+    run(body, 2, device)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-_MOST = 32  # handlers that a program may have created at a time for one kind of object, as with mpi4py
-_created: dict[type[Handle], int] = {}
+_MOST = 32  # handlers that a rank may have created at a time for one kind of object, as with mpi4py
 
 
 def _abort(code: int, text: str) -> None:
@@ -30,9 +29,12 @@ def _abort(code: int, text: str) -> None:
 
 
 class ErrhandlerRecord(Record):
-    """`fatal`: an error ends the program. `function`: a program's own, for objects of the class `kind`."""
+    """`fatal`: an error ends the program. `function`: a program's own, for objects of the class `kind`.
 
-    __slots__ = ("counted", "fatal", "function", "kind")
+    `created_by`: the rank that has created it and not freed it.
+    """
+
+    __slots__ = ("created_by", "fatal", "function", "kind")
 
     def __init__(
         self, fatal: bool, function: Callable[[Any, int], None] | None = None, kind: type[Handle] | None = None
@@ -41,7 +43,7 @@ class ErrhandlerRecord(Record):
         self.fatal = fatal
         self.function = function
         self.kind = kind
-        self.counted = False
+        self.created_by: Any = None
 
     def invoke(self, subject: Any, error: Exception) -> None:
         """Does what this handler does with an error on `subject` (a handle or a record) before the call raises it."""
@@ -75,11 +77,8 @@ class Errhandler(Handle):
         kind = kind._family
         if not callable(function):
             raise TypeError(f"{function!r} is not callable")
-        if _created.get(kind, 0) >= _MOST:
-            raise RuntimeError("cannot create too many user-defined error handlers: free one first")
-        _created[kind] = _created.get(kind, 0) + 1
         record = ErrhandlerRecord(False, function, kind)
-        record.counted = True
+        record.created_by = ranks.count_created(kind, _MOST, "error handlers")
         return cls.of(record)
 
     def _defined(self) -> ErrhandlerRecord:
@@ -93,9 +92,8 @@ class Errhandler(Handle):
     def Free(self) -> None:
         """Free the handler: this handle becomes null. Objects that have it keep it."""
         record = self._defined()
-        if record.counted and record.kind is not None:
-            record.counted = False
-            _created[record.kind] -= 1
+        ranks.count_freed(record.kind, record.created_by)
+        record.created_by = None
         self._forget()
 
     def free(self) -> None:

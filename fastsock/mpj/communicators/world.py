@@ -48,6 +48,8 @@ class World:
         self.children: list[Any] = []  # the jobs that this rank has spawned
         self.others = Others(self)
         self.ports: dict[str, Any] = {}  # by name
+        self.created: dict[Any, int] = {}  # how many error handlers of its own it has, by the class of their objects
+        self.representations: dict[str, Any] = {}  # of files, of its own, by name
         self.numbers = ContextNumbers(self.rank, self.size)
         self.internal_context = 2 * INTERNAL
         self.buffered = Buffered()

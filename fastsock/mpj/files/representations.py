@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .. import ranks
 from ..constants import (
     COMBINER_F90_COMPLEX,
     COMBINER_F90_INTEGER,
@@ -165,7 +166,7 @@ def _without_gaps(datatype: Datatype) -> Datatype:
     return found
 
 
-_known: dict[str, Representation] = {
+_PREDEFINED: dict[str, Representation] = {
     "native": Representation(),
     "internal": Representation(),
     "external32": _External(),
@@ -174,9 +175,10 @@ _known: dict[str, Representation] = {
 
 def representation(name: str) -> Representation:
     """Returns the representation of a name. Raises MPI.Exception (ERR_UNSUPPORTED_DATAREP)."""
-    found = _known.get(name)
+    known = _PREDEFINED | ranks.current().representations
+    found: Representation | None = known.get(name)
     if found is None:
-        raise MPIException(ERR_UNSUPPORTED_DATAREP, f"no data representation {name!r}: there are {', '.join(_known)}")
+        raise MPIException(ERR_UNSUPPORTED_DATAREP, f"no data representation {name!r}: there are {', '.join(known)}")
     return found
 
 
@@ -190,8 +192,9 @@ def Register_datarep(
     nothing is converted. Raises MPI.Exception: ERR_DUP_DATAREP for a name that is taken, ERR_ARG for one that is too
     long.
     """
-    if datarep in _known:
+    own = ranks.current().representations
+    if datarep in _PREDEFINED or datarep in own:
         raise MPIException(ERR_DUP_DATAREP, f"there is a data representation {datarep!r} already: take another name")
     if not datarep or len(datarep) > MAX_DATAREP_STRING:
         raise MPIException(ERR_ARG, f"a name of {len(datarep)} characters: it has 1 to {MAX_DATAREP_STRING}")
-    _known[datarep] = _Own(read_fn, write_fn, extent_fn)
+    own[datarep] = _Own(read_fn, write_fn, extent_fn)

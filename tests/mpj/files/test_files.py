@@ -100,7 +100,8 @@ def test_the_portable_representation(tmp_path):
     run(body, 2, before=before(tmp_path))
 
 
-def test_a_representation_of_the_programs_own(tmp_path):
+@DEVICE
+def test_a_representation_of_the_programs_own(device, tmp_path):
     def body():
         def extent(datatype):
             return 2 * datatype.extent
@@ -140,7 +141,7 @@ def test_a_representation_of_the_programs_own(tmp_path):
         raised(MPI.ERR_CONVERSION, file.Read_at, 0, np.zeros(1, "i4"))
         file.Close()
 
-    run(body, 2, before=before(tmp_path))
+    run(body, 2, device, before=before(tmp_path))
 
 
 @DEVICE
