@@ -2,6 +2,7 @@
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """The message engine of a rank: its peers, and waiting for what it does."""
 cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF
@@ -11,14 +12,14 @@ from posix.unistd cimport usleep
 
 from ._channel cimport Channel
 from ._core cimport FREE_THREADED, LONG_COPY, checked, deadline_after, forget_lock
-from ._requests cimport UserRequest, REASON
+from ._requests cimport Request, UserRequest, REASON
 from .engine cimport (
-    FS_CHANNELS, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
+    FS_CHANNELS, FS_DONE, FS_REMOTE_READ, FS_REMOTE_WRITE, FS_UNREACHED, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
     fs_engine_add_peers, fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
     fs_engine_acknowledge, fs_engine_begin_user_request, fs_engine_clear_members, fs_engine_close, fs_engine_fail,
     fs_engine_failure, fs_engine_forget_fate, fs_engine_has_collectives, fs_engine_has_finished, fs_engine_is_revoked, fs_engine_revoke,
-    fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
-    fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_release, fs_engine_set_members, fs_engine_show,
+    fs_engine_conceal, fs_engine_expose, fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
+    fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_reach, fs_engine_release, fs_engine_set_members, fs_engine_show,
     fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts, fs_ibvx_options, fs_request, fs_wait,
     fs_wait_prepare,
 )
@@ -226,6 +227,37 @@ cdef class Engine(Messages):
         with nogil:
             error = fs_engine_pin(self.engine, <void *>address, length, pins)
         checked(error)
+
+    def expose(self, uint64_t address, size_t length):
+        """Other ranks' devices may write and read that memory from now on. Returns the key that they need; None where
+        there is no device, or it takes no more. The caller keeps the memory mapped until conceal()."""
+        cdef uint32_t key = 0
+        cdef int error
+        self.alive()
+        with nogil:
+            error = fs_engine_expose(self.engine, <void *>address, length, &key)
+        return None if error else key
+
+    def conceal(self, uint32_t key):
+        """Undoes expose(). What another rank still begins there ends its connection with this one."""
+        with nogil:
+            fs_engine_conceal(self.engine, key)
+
+    def reach(self, data, int peer, uint32_t context, uint64_t address, uint32_t key, bint writes):
+        """The device writes data to memory that the peer exposes, or reads them there: without the peer, in the order of
+        calls. Returns the request; None where no queue pair joins the two yet."""
+        cdef Request request = Request.__new__(Request)
+        cdef int result
+        request.engine, request.unpeeked = self, True
+        if writes:
+            request.take_buffers(data, PyBUF_SIMPLE, FS_REMOTE_WRITE)
+        else:
+            request.take_buffers(data, PyBUF_WRITABLE, FS_REMOTE_READ)
+        Py_INCREF(request)
+        with nogil:
+            result = fs_engine_reach(self.engine, &request.request, peer, context, address, key)
+        self.begun(request, FS_DONE if result == FS_UNREACHED else result)
+        return None if result == FS_UNREACHED else request
 
     def verbs_counts(self, int peer):
         """What went through the queue pair to `peer`, and the device's name; None where there is no such pair."""

@@ -14,7 +14,7 @@ from libc.stdlib cimport free
 from ._core cimport FREE_THREADED, LONG_COPY, deadline_after, note_lock_wait
 from .engine cimport (
     FS_ANY, FS_CANCELLED, FS_CLOSED, FS_DONE, FS_FINE, FS_FINISHED_SOME, FS_NO_MEMORY, FS_PEER_FAILED, FS_PEER_LEFT,
-    FS_PEER_MISSING, FS_PROTOCOL, FS_CONTEXT_REVOKED, FS_SATISFIED, FS_SENDER_FAILED, FS_SENDING, FS_STANDARD, FS_SYNCHRONOUS, FS_TRUNCATED, fs_do_wait,
+    FS_PEER_MISSING, FS_PROTOCOL, FS_CONTEXT_REVOKED, FS_REMOTE_READ, FS_REMOTE_WRITE, FS_SATISFIED, FS_SENDER_FAILED, FS_SENDING, FS_STANDARD, FS_SYNCHRONOUS, FS_TRUNCATED, fs_do_wait,
     fs_engine_abandon, fs_engine_again, fs_engine_ask_again, fs_engine_cancel, fs_engine_end_user_request, fs_engine_finished,
     fs_engine_give_way, fs_engine_has_finished, fs_engine_is_in_the_way, fs_engine_is_usable, fs_engine_look,
     fs_engine_only_local, fs_engine_progress, fs_engine_reason, fs_engine_receive, fs_engine_set_callback, fs_request_is_done,
@@ -131,8 +131,11 @@ cdef class Progress:
         cdef bint known = fs_engine_reason(self.engine, peer, reason, REASON, &path)
         if code == FS_CONTEXT_REVOKED:
             return MessageError(code, -1, "a member has called Revoke")
-        what = (f"{'sending to' if sending else 'receiving from'} rank {peer}"
-                f" (tag {request.tag}, context {request.context})")
+        if request.kind == FS_REMOTE_WRITE or request.kind == FS_REMOTE_READ:
+            what = f"{'writing' if request.kind == FS_REMOTE_WRITE else 'reading'} memory of rank {peer}"
+        else:
+            what = (f"{'sending to' if sending else 'receiving from'} rank {peer}"
+                    f" (tag {request.tag}, context {request.context})")
         if request.peer == FS_ANY and code == FS_PEER_FAILED:
             what = f"receiving from any rank (tag {request.tag}, context {request.context}): rank {peer}"
         if path != NULL and path[0] != 0:

@@ -32,10 +32,10 @@ cdef extern from "strided.h" nogil:
 cdef extern from "engine/engine.h" nogil:
     enum: FS_ANY
     enum: FS_STANDARD, FS_SYNCHRONOUS
-    enum: FS_SENDING, FS_RECEIVING, FS_USER_REQUEST
+    enum: FS_SENDING, FS_RECEIVING, FS_USER_REQUEST, FS_REMOTE_WRITE, FS_REMOTE_READ
     enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY, FS_PEER_LEFT
     enum: FS_SENDER_FAILED, FS_CONTEXT_REVOKED
-    enum: FS_DONE, FS_PENDING, FS_PEER_MISSING, FS_LATER
+    enum: FS_DONE, FS_PENDING, FS_PEER_MISSING, FS_LATER, FS_UNREACHED
     enum: FS_NEVER, FS_NOT_YET, FS_HERE
     enum: FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP
 
@@ -117,6 +117,10 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_send(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context, int mode)
     int fs_engine_receive(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
     int fs_engine_expect(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
+    int fs_engine_expose(fs_engine *engine, void *memory, size_t length, uint32_t *key)
+    void fs_engine_conceal(fs_engine *engine, uint32_t key)
+    int fs_engine_reach(fs_engine *engine, fs_request *request, int peer, uint32_t context, uint64_t address,
+                        uint32_t key)
     int fs_engine_cancel(fs_engine *engine, fs_request *request)
     void fs_engine_abandon(fs_engine *engine, fs_request *request)
     int fs_engine_probe(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)

@@ -12,9 +12,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-enum { FS_ANY = -1 };                               /* source and tag */
-enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };       /* modes of sending */
-enum { FS_SENDING, FS_RECEIVING, FS_USER_REQUEST }; /* kinds of request */
+enum { FS_ANY = -1 };                                                                /* source and tag */
+enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };                                        /* modes of sending */
+enum { FS_SENDING, FS_RECEIVING, FS_USER_REQUEST, FS_REMOTE_WRITE, FS_REMOTE_READ }; /* kinds of request */
 enum fs_failure {
     FS_FINE,
     FS_TRUNCATED,
@@ -34,6 +34,7 @@ enum {
     FS_PENDING = 1,      /* it will complete */
     FS_PEER_MISSING = 2, /* first need of a peer that is not attached: connect to it */
     FS_LATER = 4,        /* of fs_engine_expect(): the message has come, and is still to be received */
+    FS_UNREACHED = 8,    /* of fs_engine_reach(): nothing was begun, as no device joins the two */
 };
 
 /* Results of waiting. */
@@ -185,6 +186,16 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);
 /* A request that moves nothing: it completes when its caller says so, once. */
 void fs_engine_begin_user_request(struct fs_engine *engine, struct fs_request *request);
 void fs_engine_end_user_request(struct fs_engine *engine, struct fs_request *request, int error);
+
+/* One-sided: devices of other ranks may write and read that memory by the key, without this rank, until it is concealed.
+ * 0, or -ENODEV, -ENOMEM. */
+int fs_engine_expose(struct fs_engine *engine, void *memory, size_t length, uint32_t *key);
+void fs_engine_conceal(struct fs_engine *engine, uint32_t key);
+/* The device writes the bytes of a request to a peer's exposed memory, or reads them there, by its kind.  They are moved in
+ * the order of these calls, writes before what is read or sent behind them.  A write is done once its bytes may change:
+ * one that is read behind it is there.  Neither can be cancelled or abandoned. */
+int fs_engine_reach(struct fs_engine *engine, struct fs_request *request, int peer, uint32_t context, uint64_t address,
+                    uint32_t key);
 
 /* What a probe finds.  FS_NEVER: fs_engine_probe_failed() tells why, unless it was never so. */
 enum { FS_NEVER = -1, FS_NOT_YET, FS_HERE };

@@ -42,6 +42,9 @@ enum fs_state {
     FS_GETTING,      /* this end's device reads them over there */
     FS_RECEIVE_GONE, /* abandoned: bytes still come for its number, and are dropped */
     FS_REVOKED,      /* abandoned while the sender copied */
+    /* neither: no frame names them */
+    FS_WRITING, /* the device writes exposed memory over there */
+    FS_READING, /* or reads it */
     /* no request */
     FS_STRANGER, /* a link before its greeting */
     FS_MET,      /* and behind it */

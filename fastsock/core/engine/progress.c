@@ -43,7 +43,7 @@ int fs_links_progress(struct fs_engine *engine)
         if (has_input(engine, link)) done += fs_link_take(engine, link);
         if (fs_link_is_open(link) && link->sharing) done += fs_share_some(engine, link);
         if (fs_link_is_open(link) && link->fetches.first) done += fs_fetch_some(engine, link);
-        if (fs_link_is_open(link) && link->transfers.first) done += fs_transfer_some(engine, link);
+        if (fs_link_is_open(link) && link->pair) done += fs_transfer_some(engine, link);
         if (fs_link_is_open(link) && link->pushing) done += fs_push_some(engine, link);
         if (fs_link_is_open(link) && atomic_load_explicit(&link->pending, memory_order_relaxed))
             done += fs_link_flush(engine, link);

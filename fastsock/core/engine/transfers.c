@@ -1,4 +1,4 @@
-/* Long messages that the device moves, in either way: begun in order, piece by piece, and done in that order. */
+/* What the device moves, in either way: begun in order, piece by piece, and done in that order. */
 #include "verbs/ibvx.h"
 #include "verbs/library.h"
 #include "link.h"
@@ -8,6 +8,14 @@
 /* `sequence`: in its lower half the number of the request over there; in its upper half, once all pieces are begun, how
  * many the pair has begun by then. */
 static uint32_t other_of(const struct fs_request *request) { return (uint32_t)request->sequence; }
+
+static int is_read(const struct fs_request *request)
+{
+    return request->state == FS_GETTING || request->state == FS_READING;
+}
+
+/* Its memory may change as soon as all of it is begun. */
+static int is_copied(const struct fs_request *request) { return request->state == FS_WRITING && !request->region; }
 
 static size_t length_of(const struct fs_request *request)
 {
@@ -29,7 +37,7 @@ static int transfer_more(struct fs_engine *engine, struct fs_link *link, struct 
     struct iovec part[1];
     size_t left = length_of(request) - request->moved;
     if (left == 0 || fs_parts_from(request, request->moved, left, part, 1) != 1) return 0;
-    const int way = request->state == FS_GETTING ? FS_IBVX_READ : FS_IBVX_WRITE;
+    const int way = is_read(request) ? FS_IBVX_READ : FS_IBVX_WRITE;
     size_t begun = fs_ibvx_transfer(link->pair, way, request->region, part[0].iov_base, left,
                                     request->there + request->moved, request->key);
     request->moved += begun;
@@ -62,10 +70,12 @@ int fs_transfer_some(struct fs_engine *engine, struct fs_link *link)
         done++;
     }
     if (!fs_link_is_open(link)) return done;
-    for (struct fs_request *request = link->transfers.first; request; request = request->next) {
+    for (struct fs_request *request = link->transfers.first, *next; request; request = next) {
+        next = request->next;
         if (request->moved == length_of(request)) continue;
         done += transfer_more(engine, link, request);
         if (!fs_link_is_open(link) || request->moved < length_of(request)) break;
+        if (is_copied(request)) end(engine, link, request);
     }
     return done;
 }

@@ -26,7 +26,8 @@ struct fs_ibvx_address {
     uint32_t global; /* the GID counts, not the LID */
     uint8_t gid[16];
     uint64_t ring; /* where the other end's device may write segments, or 0 */
-    uint32_t ring_key, reserved;
+    uint32_t ring_key;
+    uint32_t reads; /* of the other end that may be under way at once; 0: one */
 };
 
 struct fs_ibvx_counts {
@@ -74,7 +75,7 @@ int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
 int fs_ibvx_must_be_looked_at(const struct fs_ibvx_pair *pair); /* its descriptor does not tell of input */
 /* What memory is known for.  Memory that others may touch serves one message at a time: so it can be taken from them. */
-enum fs_ibvx_use { FS_IBVX_SOURCE, FS_IBVX_TARGET, FS_IBVX_WRITTEN_BY_OTHERS, FS_IBVX_READ_BY_OTHERS };
+enum fs_ibvx_use { FS_IBVX_SOURCE, FS_IBVX_TARGET, FS_IBVX_WRITTEN_BY_OTHERS, FS_IBVX_READ_BY_OTHERS, FS_IBVX_EXPOSED };
 /* Memory that the device knows.  NULL: it takes no more, or may not.  These calls belong to one thread at a time, for
  * all pairs of the device. */
 struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, enum fs_ibvx_use use);
@@ -86,12 +87,17 @@ void fs_ibvx_revoke(
 int fs_ibvx_pin(struct fs_ibvx *device, void *memory, size_t length);
 int fs_ibvx_unpin(struct fs_ibvx *device, void *memory, size_t length);
 uint32_t fs_ibvx_key(const struct fs_ibvx_region *region); /* for the other end */
+/* All other ends may write and read that memory, by the key, until it is concealed: 0, or -ENOMEM. */
+int fs_ibvx_expose(struct fs_ibvx *device, void *memory, size_t length, uint32_t *key);
+int fs_ibvx_conceal(struct fs_ibvx *device, uint32_t key); /* 0, or -ENOENT */
 /* The device writes from that memory to `address` over there, or reads from there, in pieces: how many bytes of `length`
  * were begun.  It is done once fs_ibvx_pieces_done() reaches what fs_ibvx_pieces_begun() says now.  What is sent after a
- * write comes after it; of a read that does not hold. */
+ * write comes after it; of a read that does not hold.  Where `region` is NULL the bytes go through buffers: then what is
+ * begun of a write may change, and fs_ibvx_pieces_done() brings what was read.  fs_ibvx_has_buffers() comes first. */
 enum fs_ibvx_way { FS_IBVX_WRITE, FS_IBVX_READ };
 size_t fs_ibvx_transfer(struct fs_ibvx_pair *pair, enum fs_ibvx_way way, const struct fs_ibvx_region *region,
                         void *memory, size_t length, uint64_t address, uint32_t key);
+int fs_ibvx_has_buffers(struct fs_ibvx_pair *pair); /* 0: no memory for them */
 uint32_t fs_ibvx_pieces_begun(const struct fs_ibvx_pair *pair);
 uint32_t fs_ibvx_pieces_done(struct fs_ibvx_pair *pair);
 const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair); /* NULL: none */

@@ -111,6 +111,11 @@ static int choose(struct fs_ibvx *device, const char *name, const char *local)
 
 /* ---- its queues ---- */
 
+static uint8_t reads_of(int most)
+{
+    return (uint8_t)(most < 1 ? 1 : most < (int)FS_IBVX_PIECES ? most : (int)FS_IBVX_PIECES);
+}
+
 static int open_queues(struct fs_ibvx *device)
 {
     const struct fs_verbs_library *library = device->library;
@@ -118,6 +123,8 @@ static int open_queues(struct fs_ibvx *device)
     int error = library->ibv_query_device(device->context, &about);
     if (error) return -error;
     if (about.max_srq == 0) return -EOPNOTSUPP;
+    device->most_reads = reads_of(about.max_qp_init_rd_atom);
+    device->most_answered = reads_of(about.max_qp_rd_atom);
     int completions = about.max_cqe < MOST_COMPLETIONS ? about.max_cqe : MOST_COMPLETIONS;
     /* each pair may have its receives and its sends in the one queue of completions */
     device->most_pairs = completions / (int)(2 * FS_IBVX_CREDITS + 2);

@@ -17,6 +17,7 @@
 #define FS_IBVX_PIECES 16u    /* pieces of long messages under way with one peer */
 #define FS_IBVX_BUCKETS 64u
 #define FS_IBVX_INLINE 220u
+#define FS_IBVX_BUFFER 16384u /* bytes of a piece whose memory the device does not know */
 
 /* In front of each segment.  Tag, context and type of a message stand in its frame. */
 struct fs_ibvx_header {
@@ -76,10 +77,11 @@ struct fs_ibvx {
     uint8_t port_number, gid_index;
     char name[64];
     int most_pairs, pairs_made, has_rings;
+    uint8_t most_reads, most_answered; /* of a pair at once: that it begins, that it answers */
     size_t bound;
     _Atomic size_t registered, most_registered; /* bytes of programs' memory, in whole pages */
     struct fs_unmapping *unmapping;             /* NULL: no memory is kept beyond its message */
-    struct fs_ibvx_region *kept;
+    struct fs_ibvx_region *kept, *exposed;
     unsigned kept_count;
     struct fs_ibvx_block *blocks;
     _Atomic uint32_t lock; /* of what follows, and of the pairs */
@@ -102,7 +104,10 @@ struct fs_ibvx_pair {
     _Atomic uint32_t posted, completed, credits, arrived;
     _Atomic uint32_t pieces_begun, pieces_done;
     uint32_t pieces_seen;
-    uint32_t owed; /* credits to return */
+    struct ibv_mr *buffers_region; /* for pieces, in turn; NULL: none was needed yet */
+    unsigned char *buffers;
+    struct iovec landings[FS_IBVX_PIECES]; /* where those that are read so belong */
+    uint32_t owed;                         /* credits to return */
     struct fs_ibvx_buffer *first, *last;
     int broken; /* a segment was not what it should be: nothing behind it is taken */
     int closed; /* the last request of all has completed */
@@ -119,12 +124,21 @@ void fs_ibvx_unlock(struct fs_ibvx *device);
 
 void fs_ibvx_forget_all(struct fs_ibvx *device);
 
+/* ibvx_buffers.c */
+unsigned char *fs_ibvx_buffer_of(struct fs_ibvx_pair *pair, uint32_t piece);
+void fs_ibvx_land(struct fs_ibvx_pair *pair, uint32_t piece); /* what was read into its buffer goes where it belongs */
+void fs_ibvx_buffers_close(struct fs_ibvx_pair *pair);
+void fs_ibvx_buffers_free(struct fs_ibvx_pair *pair);
+
 /* ibvx_ring.c */
 int fs_ibvx_ring_new(struct fs_ibvx_pair *pair); /* 0 or -errno */
 void fs_ibvx_ring_close(struct fs_ibvx_pair *pair);
 void fs_ibvx_ring_free(struct fs_ibvx_pair *pair);
 void fs_ibvx_set_word(unsigned char *slot, uint32_t position);       /* of a slot to send from */
 struct fs_ibvx_buffer *fs_ibvx_ring_next(struct fs_ibvx_pair *pair); /* NULL: none has come */
+
+/* ibvx_pair.c */
+void fs_ibvx_fail(struct fs_ibvx_pair *pair, enum ibv_wc_status status);
 
 /* All with the lock. */
 int fs_ibvx_add_buffers(struct fs_ibvx *device); /* FS_IBVX_CREDITS; 0 or -errno */

@@ -59,6 +59,7 @@ static const int access_for[] = {
     [FS_IBVX_TARGET] = IBV_ACCESS_LOCAL_WRITE,
     [FS_IBVX_WRITTEN_BY_OTHERS] = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
     [FS_IBVX_READ_BY_OTHERS] = IBV_ACCESS_REMOTE_READ,
+    [FS_IBVX_EXPOSED] = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 };
 
 static int serves(const struct fs_ibvx_region *region, uintptr_t start, size_t length, enum fs_ibvx_use use)
@@ -103,7 +104,7 @@ static struct fs_ibvx_region *learn(struct fs_ibvx *device, void *memory, size_t
     if (region && may_know(device, pages)) {
         *region = (struct fs_ibvx_region){
             .device = device, .start = start, .length = length, .pages = pages, .use = use, .users = 1};
-        keep(region, memory, length);
+        if (use != FS_IBVX_EXPOSED) keep(region, memory, length);
         region->known = device->library->ibv_reg_mr(device->domain, memory, length, access_for[use]);
         if (region->known) {
             while (device->kept_count > MOST_KEPT && evict(device)) continue;
@@ -169,8 +170,30 @@ void fs_ibvx_revoke(struct fs_ibvx_region *region)
     destroy(region);
 }
 
+int fs_ibvx_expose(struct fs_ibvx *device, void *memory, size_t length, uint32_t *key)
+{
+    struct fs_ibvx_region *region = learn(device, memory, length, FS_IBVX_EXPOSED);
+    if (!region) return -ENOMEM;
+    region->next = device->exposed;
+    device->exposed = region;
+    *key = fs_ibvx_key(region);
+    return 0;
+}
+
+int fs_ibvx_conceal(struct fs_ibvx *device, uint32_t key)
+{
+    struct fs_ibvx_region **place = &device->exposed, *found;
+    while (*place && fs_ibvx_key(*place) != key) place = &(*place)->next;
+    found = *place;
+    if (!found) return -ENOENT;
+    *place = found->next;
+    destroy(found);
+    return 0;
+}
+
 void fs_ibvx_forget_all(struct fs_ibvx *device)
 {
+    while (device->exposed) fs_ibvx_conceal(device, fs_ibvx_key(device->exposed));
     while (device->kept) fs_ibvx_revoke(device->kept);
 }
 

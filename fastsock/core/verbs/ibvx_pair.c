@@ -15,7 +15,6 @@
 
 #define MAGIC 0x02585642494b5346ull
 #define DEPTH (2 * FS_IBVX_CREDITS + FS_IBVX_PIECES + 1) /* a word goes behind each segment; one for the last of all */
-#define PIECE (1u << 20)
 #define SIGNALLED_EACH (FS_IBVX_CREDITS / 4)
 #define PAYLOAD (FS_IBVX_SEGMENT - sizeof(struct fs_ibvx_header) - FS_IBVX_WORD)
 #define AT_ONCE 32
@@ -32,7 +31,7 @@ static struct fs_ibvx_pair *pair_of(struct fs_ibvx *device, uint32_t number)
     return pair;
 }
 
-static void fail(struct fs_ibvx_pair *pair, enum ibv_wc_status status)
+void fs_ibvx_fail(struct fs_ibvx_pair *pair, enum ibv_wc_status status)
 {
     int none = 0;
     atomic_compare_exchange_strong(&pair->failed, &none, 1 + (int)status);
@@ -42,7 +41,7 @@ static void fail(struct fs_ibvx_pair *pair, enum ibv_wc_status status)
 static void give_back(struct fs_ibvx_pair *pair, struct fs_ibvx_buffer *buffer)
 {
     if (pair->ring || fs_ibvx_post_receive(pair->device, buffer) == 0) pair->owed += 1 + buffer->behind;
-    else fail(pair, IBV_WC_LOC_QP_OP_ERR);
+    else fs_ibvx_fail(pair, IBV_WC_LOC_QP_OP_ERR);
     buffer->behind = 0;
 }
 
@@ -58,7 +57,7 @@ static void take_segment(struct fs_ibvx_pair *pair, struct fs_ibvx_buffer *buffe
     memcpy(&header, buffer->data, sizeof header);
     if (!is_whole(pair, &header, most)) pair->broken = 1;
     if (pair->broken) {
-        fail(pair, IBV_WC_BAD_RESP_ERR);
+        fs_ibvx_fail(pair, IBV_WC_BAD_RESP_ERR);
         give_back(pair, buffer);
         return;
     }
@@ -89,7 +88,7 @@ static void received(struct fs_ibvx *device, struct fs_ibvx_pair *pair, struct f
     }
     if (pair) {
         pair->broken = 1;
-        fail(pair, whole ? IBV_WC_BAD_RESP_ERR : completion->status);
+        fs_ibvx_fail(pair, whole ? IBV_WC_BAD_RESP_ERR : completion->status);
     }
     fs_ibvx_post_receive(device, buffer);
 }
@@ -112,7 +111,8 @@ static void heed_device(struct fs_ibvx *device)
         const int is_fatal = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR ||
                              event.event_type == IBV_EVENT_SRQ_ERR;
         for (unsigned i = 0; is_fatal && i < FS_IBVX_BUCKETS; i++)
-            for (struct fs_ibvx_pair *pair = device->pairs[i]; pair; pair = pair->next) fail(pair, IBV_WC_FATAL_ERR);
+            for (struct fs_ibvx_pair *pair = device->pairs[i]; pair; pair = pair->next)
+                fs_ibvx_fail(pair, IBV_WC_FATAL_ERR);
         device->library->ibv_ack_async_event(&event);
     }
 }
@@ -130,10 +130,12 @@ int fs_ibvx_poll(struct fs_ibvx *device)
         if (kind == FS_IBVX_RECEIVED)
             received(device, pair, (struct fs_ibvx_buffer *)(uintptr_t)(one->wr_id & ~(255ull << 56)), one);
         if (!pair) continue;
-        if (one->status != IBV_WC_SUCCESS) fail(pair, one->status);
+        if (one->status != IBV_WC_SUCCESS) fs_ibvx_fail(pair, one->status);
         if (kind == FS_IBVX_SENT)
             atomic_store_explicit(&pair->completed, (uint32_t)one->wr_id + 1, memory_order_release);
-        if (kind == FS_IBVX_MOVED) atomic_fetch_add_explicit(&pair->pieces_done, 1, memory_order_release);
+        /* a piece that failed is never done: what it belongs to ends with the link */
+        if (kind == FS_IBVX_MOVED && one->status == IBV_WC_SUCCESS)
+            atomic_fetch_add_explicit(&pair->pieces_done, 1, memory_order_release);
         if (kind == FS_IBVX_LAST) pair->closed = 1;
         fs_ibvx_return_credits(pair);
     }
@@ -234,7 +236,7 @@ void fs_ibvx_pair_close(struct fs_ibvx_pair *pair, int patience_ms)
         while (!pair->closed && !atomic_load(&pair->failed) && fs_now_ns() < until)
             if (fs_ibvx_poll(device) == 0) sched_yield();
     }
-    fail(pair, IBV_WC_WR_FLUSH_ERR);
+    fs_ibvx_fail(pair, IBV_WC_WR_FLUSH_ERR);
     if (pair->queue) {
         struct fs_ibvx_pair **place = &device->pairs[pair->queue->qp_num % FS_IBVX_BUCKETS];
         while (*place && *place != pair) place = &(*place)->next;
@@ -251,12 +253,14 @@ void fs_ibvx_pair_close(struct fs_ibvx_pair *pair, int patience_ms)
     if (pair->region) device->library->ibv_dereg_mr(pair->region);
     pair->region = NULL;
     fs_ibvx_ring_close(pair);
+    fs_ibvx_buffers_close(pair);
     fs_ibvx_unlock(device);
 }
 
 void fs_ibvx_pair_free(struct fs_ibvx_pair *pair)
 {
     fs_ibvx_ring_free(pair);
+    fs_ibvx_buffers_free(pair);
     munmap(pair->slots, (size_t)FS_IBVX_CREDITS * FS_IBVX_SEGMENT);
     free(pair);
 }
@@ -273,6 +277,7 @@ struct fs_ibvx_address fs_ibvx_address_of(const struct fs_ibvx_pair *pair)
         .lid = device->port.lid,
         .mtu = (uint16_t)device->port.active_mtu,
         .global = device->port.link_layer == IBV_LINK_LAYER_ETHERNET,
+        .reads = device->most_answered,
     };
     memcpy(here.gid, device->gid.raw, sizeof here.gid);
     if (pair->ring) {
@@ -291,7 +296,7 @@ static int to_receiving(struct fs_ibvx_pair *pair, const struct fs_ibvx_address 
         .path_mtu = mtu,
         .dest_qp_num = there->queue_pair,
         .rq_psn = there->sequence,
-        .max_dest_rd_atomic = 1,
+        .max_dest_rd_atomic = device->most_answered,
         .min_rnr_timer = 12,
         .ah_attr = {.dlid = there->lid, .port_num = device->port_number, .is_global = there->global != 0},
     };
@@ -305,15 +310,17 @@ static int to_receiving(struct fs_ibvx_pair *pair, const struct fs_ibvx_address 
                                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_sending(struct fs_ibvx_pair *pair)
+static int to_sending(struct fs_ibvx_pair *pair, const struct fs_ibvx_address *there)
 {
+    const uint32_t answered = there->reads ? there->reads : 1;
+    const uint8_t most = pair->device->most_reads;
     struct ibv_qp_attr sending = {
         .qp_state = IBV_QPS_RTS,
         .timeout = ACK_TIMEOUT,
         .retry_cnt = TRIES,
         .rnr_retry = TRIES,
         .sq_psn = pair->sequence,
-        .max_rd_atomic = 1,
+        .max_rd_atomic = answered < most ? (uint8_t)answered : most,
     };
     return -pair->device->library->ibv_modify_qp(pair->queue, &sending,
                                                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -342,7 +349,7 @@ int fs_ibvx_connect(struct fs_ibvx_pair *pair, const struct fs_ibvx_address *the
     if (there->magic != MAGIC || there->rank != (uint32_t)pair->peer || there->credits > 1u << 20) return -EPROTO;
     int error = agree_on_rings(pair, there);
     if (error == 0) error = to_receiving(pair, there);
-    if (error == 0) error = to_sending(pair);
+    if (error == 0) error = to_sending(pair, there);
     if (error == 0) atomic_store(&pair->credits, there->credits);
     return error;
 }
@@ -394,7 +401,7 @@ static int post(struct fs_ibvx_pair *pair, uint32_t length)
     if (position % SIGNALLED_EACH == SIGNALLED_EACH - 1)
         last->send_flags |= IBV_SEND_SIGNALED, pair->counts.signalled++;
     if (ibv_post_send(pair->queue, &request, &bad) != 0) {
-        fail(pair, IBV_WC_LOC_QP_OP_ERR);
+        fs_ibvx_fail(pair, IBV_WC_LOC_QP_OP_ERR);
         return 0;
     }
     pair->owed = 0;
@@ -504,43 +511,6 @@ struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair)
     counts.registered = atomic_load(&pair->device->registered);
     counts.most_registered = atomic_load(&pair->device->most_registered);
     return counts;
-}
-
-/* ---- long messages ---- */
-
-size_t fs_ibvx_transfer(struct fs_ibvx_pair *pair, enum fs_ibvx_way way, const struct fs_ibvx_region *region,
-                        void *memory, size_t length, uint64_t address, uint32_t key)
-{
-    size_t done = 0;
-    uint32_t most = pair->device->port.max_msg_sz < PIECE ? pair->device->port.max_msg_sz : PIECE;
-    fs_ibvx_lock(pair->device);
-    while (done < length && pair->pieces_begun - pair->pieces_done < FS_IBVX_PIECES && !atomic_load(&pair->failed)) {
-        uint32_t piece = length - done < most ? (uint32_t)(length - done) : most;
-        struct ibv_sge where = {(uintptr_t)memory + done, piece, region->known->lkey};
-        struct ibv_send_wr request = {.wr_id = FS_IBVX_NUMBER(FS_IBVX_MOVED, 0),
-                                      .sg_list = &where,
-                                      .num_sge = 1,
-                                      .opcode = way == FS_IBVX_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-                                      .send_flags = IBV_SEND_SIGNALED,
-                                      .wr.rdma = {address + done, key}};
-        struct ibv_send_wr *bad;
-        if (ibv_post_send(pair->queue, &request, &bad) != 0) {
-            fail(pair, IBV_WC_LOC_QP_OP_ERR);
-            break;
-        }
-        atomic_fetch_add_explicit(&pair->pieces_begun, 1, memory_order_relaxed);
-        done += piece;
-    }
-    *(way == FS_IBVX_READ ? &pair->counts.fetched : &pair->counts.placed) += done;
-    fs_ibvx_unlock(pair->device);
-    return done;
-}
-
-uint32_t fs_ibvx_pieces_begun(const struct fs_ibvx_pair *pair) { return atomic_load(&pair->pieces_begun); }
-
-uint32_t fs_ibvx_pieces_done(struct fs_ibvx_pair *pair)
-{
-    return pair->pieces_seen = atomic_load_explicit(&pair->pieces_done, memory_order_acquire);
 }
 
 #else
