@@ -18,6 +18,7 @@ from ..constants import (
 )
 from ..datatypes._memory import buffer
 from .created import CreatedWindow
+from .far import Own
 from .mapped import MappedWindow
 from .near import Near, meet
 from .served import ServedWindow
@@ -68,8 +69,15 @@ def form(
     if memory is None:
         memory = buffer.allocate(size, True) if near is None else near.memory
     # they share memory for their fences from now on: once a member has died, that cannot be formed
-    given = duplicate.object_calls.integers(0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes, unit)
-    return ServedWindow(duplicate, flavor, memory, given[::2], given[1::2], near)
+    size = 0 if flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes
+    own = Own(duplicate.engine, memory, size != 0 and communicator.size > 1)
+    try:
+        given = duplicate.object_calls.integers(size, unit, *own.place)
+    except BaseException:
+        own.leave_open()  # another member may have heard of it
+        raise
+    places = list(zip(given[2::4], given[3::4], strict=True))
+    return ServedWindow(duplicate, flavor, memory, given[::4], given[1::4], near, own, places)
 
 
 def _meet_near(communicator: Any, flavor: int, memory: buffer | None, size: int, unit: int) -> Near | None:

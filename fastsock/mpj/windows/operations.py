@@ -75,6 +75,8 @@ class Begun:
         """How many operations were sent whose completion at the target nobody heard of."""
         self.heard = 0
         """How many of these it has confirmed."""
+        self.written: Any = None
+        """The last write of the device's that nothing has followed yet which says that it is there."""
         self._operations: list[Outgoing | Incoming] = []
 
     def add(self, operation: Outgoing | Incoming) -> None:

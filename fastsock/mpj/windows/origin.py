@@ -9,28 +9,90 @@ from fastsock.core.binding._requests import STANDARD, MessageError
 
 from ..constants import ERR_TRUNCATE
 from ..exceptions import Exception as MPIException
-from .frames import DATA, FIRST_ANSWER, FLUSH, INLINE, LAST_ANSWER, REQUEST, Frame, failure_of
+from .far import Far
+from .frames import BYTES, DATA, FIRST_ANSWER, FLUSH, INLINE, LAST_ANSWER, REQUEST, Frame, failure_of
 from .operations import Begun, Incoming, Outgoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
+    Operated = TypeVar("Operated", Outgoing, Incoming)
     Question = tuple[Begun, int, Any]
 
 
 class Origin:
     """The messages of one member about one window; its errors are the window's."""
 
-    def __init__(self, window: Any) -> None:
+    def __init__(self, window: Any, far: Far) -> None:
         self._window = window
+        self._far = far
         self._failed: Callable[[BaseException], BaseException] = window.failed
         self.engine = window.engine
         self.context: int = window.communicator.context
         self.targets = [Begun(peer) for peer in window.communicator.ranks]
         self._answers = itertools.count()
 
-    # ---- operations ----
+    # ---- operations of the device ----
+
+    def write(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
+        """Writes data over items. The device does it where there are no gaps and it reaches them, else a message."""
+        if frame.description != BYTES or len(data) == 0:
+            return self.send(rank, frame, data, owner)
+        begun = self.targets[rank]
+        try:
+            with begun.sending:
+                request = self._far.write(rank, frame.offset, data)
+                if request is not None:
+                    begun.written = request
+                    return self._under_way(begun, Outgoing(self._window, request, (owner, data)))
+        except MessageError as error:
+            raise self._failed(error) from error
+        return self.send(rank, frame, data, owner)
+
+    def read(self, rank: int, frame: Frame, owner: Any, into: tuple[Any, Any, int]) -> Incoming | None:
+        """Reads items `into` memory in the same way; see `ask`."""
+        if frame.description != BYTES:
+            return self.ask(rank, frame, None, owner, into)
+        room, land, expected = into
+        begun = self.targets[rank]
+        try:
+            with begun.sending:
+                request = self._far.read(rank, frame.offset, memoryview(room)[:expected])
+                if request is not None:
+                    incoming = Incoming(self._window, request, owner, land, expected, lambda: self._complaint(rank))
+                    return self._under_way(begun, incoming)
+        except MessageError as error:
+            raise self._failed(error) from error
+        return self.ask(rank, frame, None, owner, into)
+
+    def _under_way(self, begun: Begun, operation: Operated) -> Operated | None:
+        """Keeps an operation of the device's, unless it is over."""
+        if operation.over:
+            return None
+        begun.add(operation)
+        return operation
+
+    def _read_back(self, rank: int) -> None:
+        """Has something follow the device's writes, so that they are there once it is done."""
+        begun = self.targets[rank]
+        with begun.sending:
+            if begun.written is None:
+                return
+            begun.written = None
+            room = bytearray(1)
+            request = self._far.read(rank, 0, room)
+            if request is None:
+                begun.sent += 1  # a message of the flush does it
+            else:
+                begun.add(Outgoing(self._window, request, room))
+
+    def _follow(self, begun: Begun) -> None:
+        """Before a message, which must not overtake what the device has not begun to write."""
+        if begun.written is not None and not begun.written.done:
+            begun.written.wait()
+
+    # ---- operations by messages ----
 
     def send(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
         """Sends an operation that has no answer. Data that are short are copied."""
@@ -39,6 +101,7 @@ class Origin:
             return None
         begun = self.targets[rank]
         try:
+            self._follow(begun)
             with begun.sending:
                 begun.sent += 1
                 if frame.length <= INLINE:
@@ -65,6 +128,7 @@ class Origin:
             else:
                 long = data
         try:
+            self._follow(begun)
             answer = self.engine.irecv(memoryview(room)[:expected], begun.peer, frame.answer, self.context)
             with begun.sending:
                 self._send_before(answer, frame.packed(), begun.peer, REQUEST)
@@ -129,6 +193,11 @@ class Origin:
 
     def complete(self, ranks: Sequence[int]) -> None:
         """Waits until the operations to these ranks are complete there. All are asked before one is waited for."""
+        try:
+            for rank in ranks:
+                self._read_back(rank)
+        except MessageError as error:
+            raise self._failed(error) from error
         questions = [
             self.begin_question(rank, FLUSH) for rank in ranks if self.targets[rank].heard < self.targets[rank].sent
         ]

@@ -24,6 +24,7 @@ from ..datatypes._memory import buffer
 from ..datatypes.buffers import Simple, outgoing
 from ..exceptions import Exception as MPIException
 from .exposed import Exposed, check_swaps, check_updates
+from .far import Far, Own
 from .frames import (
     ACCUMULATE,
     BYTES,
@@ -80,7 +81,9 @@ class ServedWindow(Window):
         memory: buffer,
         sizes: Sequence[int],
         units: Sequence[int],
-        near: Any = None,
+        near: Any,
+        own: Own,
+        places: Sequence[tuple[int, int]],
     ) -> None:
         super().__init__(communicator, flavor, sizes, units)
         self.model = WIN_UNIFIED  # the server reads and writes the memory that the program does
@@ -90,7 +93,8 @@ class ServedWindow(Window):
         self._reached: dict[int, Any] = {} if near is None else {**near.exposed}
         self._reached[self.rank] = self.exposed
         self.locks = LockTable()
-        self.origin = Origin(self)
+        self._own = own
+        self.origin = Origin(self, Far(communicator, places))
         self.targets = self.origin.targets
         self._completing: list[Any] = []
         self._server: Server | None = None
@@ -116,7 +120,7 @@ class ServedWindow(Window):
         if rank in self._reached:
             self._do(self._reached[rank].store, offset, place.count, place.datatype, data)
             return None
-        return self.origin.send(rank, self._frame(PUT, offset, place), data, origin)
+        return self.origin.write(rank, self._frame(PUT, offset, place), data, origin)
 
     def get(self, origin: Simple, rank: int, place: Place) -> Incoming | None:
         offset = self.reached(rank, place)
@@ -126,7 +130,7 @@ class ServedWindow(Window):
         if rank in self._reached:
             store(room, land, self._do(self._reached[rank].load, offset, place.count, place.datatype))
             return None
-        return self.origin.ask(rank, self._frame(GET, offset, place), None, origin, (room, land, place.nbytes))
+        return self.origin.read(rank, self._frame(GET, offset, place), origin, (room, land, place.nbytes))
 
     def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> Outgoing | None:
         offset = self.reached(rank, place)
@@ -355,7 +359,9 @@ class ServedWindow(Window):
         questions = [self.origin.begin_question(rank, UNLOCK) for rank in ranks if rank != self.rank]
         if self.rank in ranks:
             self.locks.give_back(self.targets[self.rank].peer)
-        self.origin.end_all([], questions)
+        self.origin.end_all([], questions)  # the answer says that the device's writes are there too
+        for rank in ranks:
+            self.targets[rank].written = None
         if failed is not None:
             raise failed
 
@@ -390,7 +396,9 @@ class ServedWindow(Window):
         try:
             self.origin.complete(range(len(self.targets)))
             self.barrier()
+            self._own.close()
         finally:
+            self._own.leave_open()
             if self._server is not None:
                 self._server.stop()
             self.engine.set_members(self.origin.context, None)
