@@ -50,6 +50,7 @@ def run(guest, tmp_path):
         prefix = ranks.PREFIX.replace(f"({ranks.PATIENCE_S},", f"({PATIENCE_S},")
         (tmp_path / "app.py").write_text(prefix + before + ranks.source_of(function))
         words = [*guest.at_h1, sys.executable, "-m", "fastsock.mpj.run", "--device", "ibvdev", "--timeout", "120"]
+        words += ["--grace", "100"]  # how long those that are left may go on
         words += _hosts(guest, tmp_path, count) if guest.at_h1 else ["-n", str(count)]
         (tmp_path / "ssh").write_text(SSH)
         (tmp_path / "ssh").chmod(0o755)
@@ -212,3 +213,42 @@ def test_a_target_dies(run):
         print("the end", flush=True)
 
     assert run(body, 3, test_ends.TOLD + _before(ways.MESSAGES), status=1).count("the end") == 2
+
+
+@pytest.mark.timeout(200)
+def test_datatypes_with_gaps_at_the_target(run):
+    """The device writes and reads each piece; where there are many short ones, a message brings them all."""
+
+    def body():
+        window = MPI.Win.Allocate(8 * 40_000, 8, comm=comm)
+        memory = np.frombuffer(window, "d")
+        comm.Barrier()
+        if rank == 0:
+            window.Lock(1)
+            for count, block, step, is_moved in ((5, 3, 7, True), (30, 600, 1000, True), (300, 2, 100, False)):
+                shape = MPI.DOUBLE.Create_vector(count, block, step).Create_resized(8, 8 * 35_000).Commit()
+                there = np.zeros(40_000)
+                places = (np.arange(count)[:, None] * step + np.arange(block)).ravel() + 3
+                data, found = np.arange(count * block) + 0.5, np.zeros(count * block)
+                there[places] = data
+                before = carried(1)
+                window.Put(data, 1, [3, 1, shape])
+                window.Flush(1)
+                window.Get(found, 1, [3, 1, shape])
+                window.Flush(1)
+                assert (found == data).all(), found
+                assert ((carried(1) - before >= data.nbytes) == is_moved).all(), (count, carried(1) - before)
+                found = np.zeros(40_000)
+                window.Get(found, 1)
+                window.Flush(1)
+                assert (found == there).all(), np.flatnonzero(found != there)
+                window.Put(np.zeros(40_000), 1)
+                window.Flush(1)
+                shape.Free()
+            window.Unlock(1)
+        comm.Barrier()
+        assert not memory.any()
+        window.Free()
+        print("right", flush=True)
+
+    assert run(body, 2, COUNTS + _before(ways.MESSAGES)).count("right") == 2

@@ -7,20 +7,20 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF
 from libc.errno cimport EEXIST
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from posix.unistd cimport usleep
 
 from ._channel cimport Channel
 from ._core cimport FREE_THREADED, LONG_COPY, checked, deadline_after, forget_lock
 from ._requests cimport Request, UserRequest, REASON
 from .engine cimport (
-    FS_CHANNELS, FS_DONE, FS_REMOTE_READ, FS_REMOTE_WRITE, FS_UNREACHED, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
+    FS_CHANNELS, FS_DONE, FS_REMOTE_WRITE, FS_UNREACHED, fs_collective_start, fs_engine, fs_engine_after_fork, fs_engine_ask_for, fs_engine_attach_descriptor,
     fs_engine_add_peers, fs_engine_attach_end, fs_engine_attach_local, fs_engine_attach_memory, fs_engine_attach_verbs,
     fs_engine_acknowledge, fs_engine_begin_user_request, fs_engine_clear_members, fs_engine_close, fs_engine_fail,
     fs_engine_failure, fs_engine_forget_fate, fs_engine_has_collectives, fs_engine_has_finished, fs_engine_is_revoked, fs_engine_revoke,
     fs_engine_conceal, fs_engine_expose, fs_engine_is_usable, fs_engine_leave, fs_engine_left, fs_engine_new, fs_engine_note_collective,
     fs_engine_open_verbs, fs_engine_options, fs_engine_pin, fs_engine_reach, fs_engine_release, fs_engine_set_members, fs_engine_show,
-    fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts, fs_ibvx_options, fs_request, fs_wait,
+    fs_engine_verbs_counts, fs_engines_heed_interpreter, fs_ibvx_counts, fs_ibvx_options, fs_layout, fs_request, fs_wait,
     fs_wait_prepare,
 )
 from .system cimport atomic_store, fs_now_ns
@@ -243,19 +243,16 @@ cdef class Engine(Messages):
         with nogil:
             fs_engine_conceal(self.engine, key)
 
-    def reach(self, data, int peer, uint32_t context, uint64_t address, uint32_t key, bint writes):
-        """The device writes data to memory that the peer exposes, or reads them there: without the peer, in the order of
-        calls. Returns the request; None where no queue pair joins the two yet."""
+    cdef Request c_reach(self, int kind, data, int peer, uint32_t context, uint64_t address, uint32_t key,
+                         const fs_layout *layout, int64_t extent):
         cdef Request request = Request.__new__(Request)
         cdef int result
+        self.alive()
         request.engine, request.unpeeked = self, True
-        if writes:
-            request.take_buffers(data, PyBUF_SIMPLE, FS_REMOTE_WRITE)
-        else:
-            request.take_buffers(data, PyBUF_WRITABLE, FS_REMOTE_READ)
+        request.take_buffers(data, PyBUF_SIMPLE if kind == FS_REMOTE_WRITE else PyBUF_WRITABLE, kind)
         Py_INCREF(request)
         with nogil:
-            result = fs_engine_reach(self.engine, &request.request, peer, context, address, key)
+            result = fs_engine_reach(self.engine, &request.request, peer, context, address, key, layout, extent)
         self.begun(request, FS_DONE if result == FS_UNREACHED else result)
         return None if result == FS_UNREACHED else request
 

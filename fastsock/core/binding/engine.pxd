@@ -120,7 +120,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_expose(fs_engine *engine, void *memory, size_t length, uint32_t *key)
     void fs_engine_conceal(fs_engine *engine, uint32_t key)
     int fs_engine_reach(fs_engine *engine, fs_request *request, int peer, uint32_t context, uint64_t address,
-                        uint32_t key)
+                        uint32_t key, const fs_layout *layout, int64_t extent)
     int fs_engine_cancel(fs_engine *engine, fs_request *request)
     void fs_engine_abandon(fs_engine *engine, fs_request *request)
     int fs_engine_probe(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)

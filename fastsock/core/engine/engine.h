@@ -34,7 +34,7 @@ enum {
     FS_PENDING = 1,      /* it will complete */
     FS_PEER_MISSING = 2, /* first need of a peer that is not attached: connect to it */
     FS_LATER = 4,        /* of fs_engine_expect(): the message has come, and is still to be received */
-    FS_UNREACHED = 8,    /* of fs_engine_reach(): nothing was begun, as no device joins the two */
+    FS_UNREACHED = 8,    /* of fs_engine_reach(): nothing was begun: messages are to do it */
 };
 
 /* Results of waiting. */
@@ -69,7 +69,9 @@ struct fs_request {
     void *owner;                    /* the caller's; with it the request is handed to fs_engine_finished() */
     struct fs_message *message; /* a send that waits in a queue of this process; a receive that waits for the rest */
     uint64_t sequence;
-    uint64_t there; /* where the bytes lie in the other process */
+    uint64_t there;                       /* where the bytes lie in the other process */
+    const struct fs_layout *layout_there; /* as items with gaps, from there on; NULL: in one piece */
+    int64_t extent_there;
     int peer, tag;
     uint32_t context;
     uint32_t id; /* under which the other end knows it; 0 for none */
@@ -193,9 +195,10 @@ int fs_engine_expose(struct fs_engine *engine, void *memory, size_t length, uint
 void fs_engine_conceal(struct fs_engine *engine, uint32_t key);
 /* The device writes the bytes of a request to a peer's exposed memory, or reads them there, by its kind.  They are moved in
  * the order of these calls, writes before what is read or sent behind them.  A write is done once its bytes may change:
- * one that is read behind it is there.  Neither can be cancelled or abandoned. */
+ * one that is read behind it is there.  Neither can be cancelled or abandoned.  `layout`: of the items over there, which
+ * stays the caller's; NULL: there are no gaps. */
 int fs_engine_reach(struct fs_engine *engine, struct fs_request *request, int peer, uint32_t context, uint64_t address,
-                    uint32_t key);
+                    uint32_t key, const struct fs_layout *layout, int64_t extent);
 
 /* What a probe finds.  FS_NEVER: fs_engine_probe_failed() tells why, unless it was never so. */
 enum { FS_NEVER = -1, FS_NOT_YET, FS_HERE };

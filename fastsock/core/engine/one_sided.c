@@ -4,6 +4,7 @@
 #include "verbs/ibvx.h"
 #include "verbs/library.h"
 #include "link.h"
+#include "strided.h"
 
 #ifdef FS_HAS_VERBS
 
@@ -23,12 +24,26 @@ void fs_engine_conceal(struct fs_engine *engine, uint32_t key)
     fs_engine_unlock(engine);
 }
 
+#define FEW 16
+#define LEAST_PLACE 4096 /* bytes: a message is packed faster than so many shorter pieces go */
+
+/* The items over there are in more pieces than the device is good for. */
+static int is_in_shreds(const struct fs_request *request)
+{
+    struct iovec places[FEW];
+    int64_t listed;
+    if (!request->layout_there) return 0;
+    fs_list(places, FEW, (unsigned char *)(uintptr_t)request->there, request->layout_there, request->extent_there, 0,
+            (int64_t)request->length, &listed);
+    return listed < (int64_t)request->length && listed < (int64_t)FEW * LEAST_PLACE;
+}
+
 /* 1: it is under way, or done. */
 static int begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request)
 {
     const int writes = request->kind == FS_REMOTE_WRITE;
     void *memory = fs_in_one_piece(request, request->length);
-    if (!link || !link->pair || !memory) return 0;
+    if (!link || !link->pair || !memory || is_in_shreds(request)) return 0;
     if (request->length >= FS_LEAST_TRANSFER)
         request->region = fs_ibvx_know(link->pair, memory, request->length, writes ? FS_IBVX_SOURCE : FS_IBVX_TARGET);
     if (!request->region && !fs_ibvx_has_buffers(link->pair)) return 0;
@@ -45,7 +60,7 @@ static int begin(struct fs_engine *engine, struct fs_link *link, struct fs_reque
 }
 
 int fs_engine_reach(struct fs_engine *engine, struct fs_request *request, int peer, uint32_t context, uint64_t address,
-                    uint32_t key)
+                    uint32_t key, const struct fs_layout *layout, int64_t extent)
 {
     request->engine = engine;
     request->peer = peer;
@@ -54,6 +69,8 @@ int fs_engine_reach(struct fs_engine *engine, struct fs_request *request, int pe
     request->envelope = (struct fs_envelope){peer, 0, request->length};
     request->there = address;
     request->key = key;
+    request->layout_there = layout;
+    request->extent_there = extent;
     fs_engine_lock(engine);
     int begun = 1;
     if (!fs_engine_is_usable(engine)) fs_complete(engine, request, FS_CLOSED);
@@ -77,9 +94,9 @@ int fs_engine_expose(struct fs_engine *engine, void *memory, size_t length, uint
 void fs_engine_conceal(struct fs_engine *engine, uint32_t key) { (void)engine, (void)key; }
 
 int fs_engine_reach(struct fs_engine *engine, struct fs_request *request, int peer, uint32_t context, uint64_t address,
-                    uint32_t key)
+                    uint32_t key, const struct fs_layout *layout, int64_t extent)
 {
-    (void)engine, (void)request, (void)peer, (void)context, (void)address, (void)key;
+    (void)engine, (void)request, (void)peer, (void)context, (void)address, (void)key, (void)layout, (void)extent;
     return FS_UNREACHED;
 }
 

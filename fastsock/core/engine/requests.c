@@ -19,7 +19,7 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
     request->next = request->previous = NULL;
     request->parts = parts ? parts : &request->one;
     request->count = parts ? count : 1;
-    request->layout = NULL;
+    request->layout = request->layout_there = NULL;
     request->length = 0;
     for (size_t i = 0; i < request->count; i++) request->length += request->parts[i].iov_len;
     request->moved = 0;

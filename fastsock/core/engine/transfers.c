@@ -2,6 +2,7 @@
 #include "verbs/ibvx.h"
 #include "verbs/library.h"
 #include "link.h"
+#include "strided.h"
 
 #ifdef FS_HAS_VERBS
 
@@ -32,16 +33,33 @@ void fs_transfer(struct fs_link *link, struct fs_request *request, int state, ui
     atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
 }
 
+/* Where the bytes to be moved next lie over there, and how many of `together` follow each other. */
+static uint64_t next_place(const struct fs_request *request, size_t *together)
+{
+    struct iovec place;
+    int64_t listed;
+    if (!request->layout_there) return request->there + request->moved;
+    fs_list(&place, 1, (unsigned char *)(uintptr_t)request->there, request->layout_there, request->extent_there,
+            (int64_t)request->moved, (int64_t)*together, &listed);
+    *together = place.iov_len;
+    return (uintptr_t)place.iov_base;
+}
+
 static int transfer_more(struct fs_engine *engine, struct fs_link *link, struct fs_request *request)
 {
-    struct iovec part[1];
-    size_t left = length_of(request) - request->moved;
-    if (left == 0 || fs_parts_from(request, request->moved, left, part, 1) != 1) return 0;
     const int way = is_read(request) ? FS_IBVX_READ : FS_IBVX_WRITE;
-    size_t begun = fs_ibvx_transfer(link->pair, way, request->region, part[0].iov_base, left,
-                                    request->there + request->moved, request->key);
-    request->moved += begun;
-    if (begun < left) return begun != 0;
+    int done = 0;
+    while (request->moved < length_of(request)) {
+        struct iovec part[1];
+        size_t together = length_of(request) - request->moved;
+        const uint64_t there = next_place(request, &together);
+        if (fs_parts_from(request, request->moved, together, part, 1) != 1) return done;
+        size_t begun =
+            fs_ibvx_transfer(link->pair, way, request->region, part[0].iov_base, together, there, request->key);
+        request->moved += begun;
+        done += begun != 0;
+        if (begun < together) return done;
+    }
     request->sequence = (uint64_t)fs_ibvx_pieces_begun(link->pair) << 32 | other_of(request);
     if (request->state == FS_PUTTING)
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_PUT_DONE, other_of(request), 0, 0));

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..datatypes._memory import buffer
+from ..datatypes.datatype import BYTE, Datatype
+from ._reaching import reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .target import Place
 
 NOWHERE = (0, 0)
 """The address and key of memory that no device reaches."""
@@ -52,17 +56,23 @@ class Far:
         self._peers = communicator.ranks
         self._places = {rank: place for rank, place in enumerate(places) if place != NOWHERE}
 
-    def write(self, rank: int, offset: int, data: Any) -> Any:
-        """Starts to write data. Returns the engine's request; None where it is to be a message."""
-        return self._reach(rank, offset, data, True)
+    def write(self, rank: int, offset: int, place: Place, data: Any) -> Any:
+        """Starts to write data over items. Returns the engine's request; None where it is to be a message."""
+        return self._reach(rank, offset, place.datatype, data, True)
 
-    def read(self, rank: int, offset: int, room: Any) -> Any:
-        """Starts to read into memory, in the same way."""
-        return self._reach(rank, offset, room, False)
+    def read(self, rank: int, offset: int, place: Place, room: Any) -> Any:
+        """Starts to read items into memory, in the same way."""
+        return self._reach(rank, offset, place.datatype, room, False)
 
-    def _reach(self, rank: int, offset: int, data: Any, writes: bool) -> Any:
+    def read_back(self, rank: int, room: Any) -> Any:
+        """Starts to read something, whatever it is."""
+        return self._reach(rank, 0, BYTE, room, False)
+
+    def _reach(self, rank: int, offset: int, datatype: Datatype, data: Any, writes: bool) -> Any:
         place = self._places.get(rank)
         if place is None:
             return None
         address, key = place
-        return self._engine.reach(data, self._peers[rank], self._context, address + offset, key, writes)
+        return reach(
+            self._engine, data, self._peers[rank], self._context, address + offset, key, datatype._type(), writes
+        )

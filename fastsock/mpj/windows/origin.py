@@ -10,12 +10,14 @@ from fastsock.core.binding._requests import STANDARD, MessageError
 from ..constants import ERR_TRUNCATE
 from ..exceptions import Exception as MPIException
 from .far import Far
-from .frames import BYTES, DATA, FIRST_ANSWER, FLUSH, INLINE, LAST_ANSWER, REQUEST, Frame, failure_of
+from .frames import DATA, FIRST_ANSWER, FLUSH, INLINE, LAST_ANSWER, REQUEST, Frame, failure_of
 from .operations import Begun, Incoming, Outgoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
+
+    from .target import Place
 
     Operated = TypeVar("Operated", Outgoing, Incoming)
     Question = tuple[Begun, int, Any]
@@ -35,32 +37,31 @@ class Origin:
 
     # ---- operations of the device ----
 
-    def write(self, rank: int, frame: Frame, data: Any, owner: Any) -> Outgoing | None:
-        """Writes data over items. The device does it where there are no gaps and it reaches them, else a message."""
-        if frame.description != BYTES or len(data) == 0:
-            return self.send(rank, frame, data, owner)
+    def write(self, rank: int, frame: Frame, place: Place, data: Any, owner: Any) -> Outgoing | None:
+        """Writes data over items. The device does it where it reaches them, else a message."""
+        if len(data) == 0:
+            return None
         begun = self.targets[rank]
         try:
             with begun.sending:
-                request = self._far.write(rank, frame.offset, data)
+                request = self._far.write(rank, frame.offset, place, data)
                 if request is not None:
                     begun.written = request
-                    return self._under_way(begun, Outgoing(self._window, request, (owner, data)))
+                    return self._under_way(begun, Outgoing(self._window, request, (owner, data, place.datatype.ob)))
         except MessageError as error:
             raise self._failed(error) from error
         return self.send(rank, frame, data, owner)
 
-    def read(self, rank: int, frame: Frame, owner: Any, into: tuple[Any, Any, int]) -> Incoming | None:
+    def read(self, rank: int, frame: Frame, place: Place, owner: Any, into: tuple[Any, Any, int]) -> Incoming | None:
         """Reads items `into` memory in the same way; see `ask`."""
-        if frame.description != BYTES:
-            return self.ask(rank, frame, None, owner, into)
         room, land, expected = into
         begun = self.targets[rank]
         try:
             with begun.sending:
-                request = self._far.read(rank, frame.offset, memoryview(room)[:expected])
+                request = self._far.read(rank, frame.offset, place, memoryview(room)[:expected])
                 if request is not None:
-                    incoming = Incoming(self._window, request, owner, land, expected, lambda: self._complaint(rank))
+                    kept = (owner, place.datatype.ob)
+                    incoming = Incoming(self._window, request, kept, land, expected, lambda: self._complaint(rank))
                     return self._under_way(begun, incoming)
         except MessageError as error:
             raise self._failed(error) from error
@@ -81,7 +82,7 @@ class Origin:
                 return
             begun.written = None
             room = bytearray(1)
-            request = self._far.read(rank, 0, room)
+            request = self._far.read_back(rank, room)
             if request is None:
                 begun.sent += 1  # a message of the flush does it
             else:

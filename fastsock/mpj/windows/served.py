@@ -120,7 +120,7 @@ class ServedWindow(Window):
         if rank in self._reached:
             self._do(self._reached[rank].store, offset, place.count, place.datatype, data)
             return None
-        return self.origin.write(rank, self._frame(PUT, offset, place), data, origin)
+        return self.origin.write(rank, self._frame(PUT, offset, place), place, data, origin)
 
     def get(self, origin: Simple, rank: int, place: Place) -> Incoming | None:
         offset = self.reached(rank, place)
@@ -130,7 +130,7 @@ class ServedWindow(Window):
         if rank in self._reached:
             store(room, land, self._do(self._reached[rank].load, offset, place.count, place.datatype))
             return None
-        return self.origin.read(rank, self._frame(GET, offset, place), origin, (room, land, place.nbytes))
+        return self.origin.read(rank, self._frame(GET, offset, place), place, origin, (room, land, place.nbytes))
 
     def accumulate(self, origin: Simple, rank: int, place: Place, op: Any) -> Outgoing | None:
         offset = self.reached(rank, place)

@@ -1,0 +1,3 @@
+from typing import Any
+
+def reach(engine: Any, data: Any, peer: int, context: int, address: int, key: int, type_: Any, writes: bool) -> Any: ...
