@@ -117,14 +117,34 @@ for number in range(600):
 print(rank, "right", flush=True)
 """
 
+DEATH = """
+import signal
+comm.Barrier()
+if rank == 3:
+    signal.raise_signal(signal.SIGKILL)
+array, total = np.ones(1000), np.zeros(1000)
+calls = [comm.Barrier, lambda: comm.allreduce(rank), lambda: comm.Allreduce(array, total)]
+for call in (*calls, lambda: comm.Allgather(array[:1], total[:4])):
+    try:
+        while True:
+            call()
+    except MPI.Exception as error:
+        assert error.Get_error_class() == MPI.ERR_PROC_FAILED and "rank 3" in str(error), error
+for other in {0, 1, 2} - {rank}:
+    comm.sendrecv(None, other, source=other)
+print(rank, "told", flush=True)
+"""
+
 
 @contextlib.contextmanager
-def ranks(network: Hosts, folder: Path, count: int, text: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A job with as many ranks on each of the hosts; its runner."""
+def ranks(
+    network: Hosts, folder: Path, count: int, text: str, *options: str, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A job with as many ranks on each of the hosts; its runner, with these options."""
     names = ["localhost", *map(network.ip, range(1, network.count))]
     (folder / "hosts").write_text("".join(f"{name}:{count // network.count}\n" for name in names))
     (folder / "app.py").write_text(PREFIX + text)
-    words = [*network.inside(0), sys.executable, "-m", "fastsock.mpj.run", "--timeout", "50"]
+    words = [*network.inside(0), sys.executable, "-m", "fastsock.mpj.run", "--timeout", "50", *options]
     words += ["--hostfile", str(folder / "hosts"), str(folder / "app.py")]
     variables = os.environ | network.remote_start(folder) | {"PYTHONPATH": str(ROOT)} | environment
     pipe = subprocess.PIPE
@@ -195,3 +215,9 @@ def test_a_second_without_a_path_loses_nothing(network: Hosts, tmp_path: Path, c
             raise AssertionError("the ranks ended while there was no path")
         network.mend(1)
         all_right(runner, count)
+
+
+def test_who_waits_for_a_rank_of_the_same_host_hears_of_a_death_on_another(network: Hosts, tmp_path):
+    with ranks(network, tmp_path, 4, DEATH, "--keep-going") as runner:
+        output, errors = runner.communicate(timeout=DEADLINE)
+    assert sorted(output.splitlines()) == [f"{rank} told" for rank in range(3)], errors

@@ -17,7 +17,7 @@ cdef struct Waiter:
     uint64_t looked_at
     uint32_t context  # of the communicator,
     bint heeds        # which may be revoked
-    bint threads      # whose ends the engine alone tells
+    bint asks         # some of whose members the engine alone knows the ends of
 
 
 # The hooks of a wait; their context is a Waiter.

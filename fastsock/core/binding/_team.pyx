@@ -142,7 +142,7 @@ cdef int look_for_signals(void *context) noexcept nogil:
     cdef int result
     if waiter.heeds and fs_engine_is_revoked(waiter.engine, waiter.context):
         return -ECANCELED
-    if waiter.threads and fs_engine_failed_member(waiter.engine, waiter.context) != FS_ANY:
+    if waiter.asks and fs_engine_failed_member(waiter.engine, waiter.context) != FS_ANY:
         return -EOWNERDEAD
     if now - waiter.looked_at < <uint64_t>(SIGNALS_EVERY_US * fs_ticks_per_us()):
         return 0
@@ -209,10 +209,11 @@ cdef class Team:
         finally:
             self.user = 0
 
-    def heed(self, uint32_t context):
-        """The context of the communicator: where that is revoked, every wait ends."""
+    def heed(self, uint32_t context, bint beyond=False):
+        """The context of the communicator: where that is revoked, every wait ends. `beyond`: it has members on other hosts,
+        too: where one of them dies every wait ends, as a member here may wait for it and not come."""
         self.waiter.context, self.waiter.heeds = context, self.engine is not None
-        self.waiter.threads = self.waiter.heeds and self.threads
+        self.waiter.asks = self.waiter.heeds and (self.threads or beyond)
 
     @cython.critical_section
     def close(self):
@@ -258,14 +259,15 @@ cdef class Team:
         if result == -ESTALE:
             return MessageError(FS_CLOSED, -1, "collective over shared memory: inherited over a fork; only the rank itself,"
                                 " which this process was forked from, takes part")
-        cdef int culprit = fs_team_culprit(self.team)
+        cdef int culprit = fs_team_culprit(self.team), rank = FS_ANY
         if result == -ECANCELED:
             return MessageError(FS_CONTEXT_REVOKED, -1, "a member has called Revoke")
-        if culprit < 0 and result == -EOWNERDEAD:
-            culprit = self.ranks.index(fs_engine_failed_member(self.engine.engine, self.waiter.context))
-        if culprit < 0:
+        if culprit >= 0:
+            rank = self.ranks[culprit]
+        elif result == -EOWNERDEAD:
+            rank = fs_engine_failed_member(self.engine.engine, self.waiter.context)
+        if rank == FS_ANY:
             return OSError(-result, f"collective over shared memory: {_os.strerror(-result)}")
-        rank = self.ranks[culprit]
         what = "died" if result == -EOWNERDEAD else "left a collective operation unfinished"
         text = f"collective over shared memory: rank {rank} {what}; the communicator's other ranks cannot go on without it"
         return MessageError(FS_PEER_FAILED, rank, text)

@@ -56,7 +56,7 @@ cdef struct Call:
 cdef void prepare(Window self, Call *call) noexcept:
     """What a call does beside a wait. Several threads may be in calls of one window: this is the thread's own."""
     call.waiter.looked_at = 0
-    call.waiter.threads = False
+    call.waiter.asks = False
     call.waiter.heeds, call.waiter.context = self.team.waiter.heeds, self.team.waiter.context
     call.call.left, call.call.culprit = 0, -1
     call.call.hooks = fs_team_hooks(&call.waiter, leave_interpreter, enter_interpreter, NULL, look_for_signals)

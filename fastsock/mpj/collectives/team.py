@@ -27,17 +27,20 @@ _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 SO_PEERPIDFD = 77
 
 
-def form(engine: Engine, context: int, ranks: Sequence[int], index: int, *, crowded: bool) -> Team | None:
+def form(
+    engine: Engine, context: int, ranks: Sequence[int], index: int, *, crowded: bool, beyond: bool = False
+) -> Team | None:
     """The team of the processes `ranks`, of which this is number `index`; None where they cannot share memory.
 
     A collective call: all of them make it, for the same communicator. `crowded`: their host has more ranks than cores.
+    `beyond`: the communicator has members on other hosts, too.
     Raises what the engine raises for a rank that died meanwhile.
     """
     if len(ranks) > TEAM_MOST:
         return None
     if len(ranks) == 1:
         return _alone(engine, ranks[0])
-    formed: Team | None = meet(engine, context, ranks, index, _TeamMaking(engine, context, crowded))
+    formed: Team | None = meet(engine, context, ranks, index, _TeamMaking(engine, context, crowded, beyond))
     return formed
 
 
@@ -49,12 +52,13 @@ def _alone(engine: Engine, rank: int) -> Team | None:
 
 
 class _TeamMaking:
-    """`context`: of the collective calls; `crowded`: the host has more ranks than cores."""
+    """`context`: of the collective calls; `crowded`: the host has more ranks than cores; `beyond`: as in `form`."""
 
-    def __init__(self, engine: Engine, context: int, crowded: bool) -> None:
+    def __init__(self, engine: Engine, context: int, crowded: bool, beyond: bool) -> None:
         self.engine = engine
         self.context = context
         self.crowded = crowded
+        self.beyond = beyond
 
     def count(self, size: int) -> int:
         return 2 * size + 1
@@ -86,7 +90,7 @@ class _TeamMaking:
             return None
         team.keep(settings.current().shared_memory)
         team.meet(identities)
-        team.heed(self.context)
+        team.heed(self.context, self.beyond)
         return team
 
 

@@ -239,8 +239,10 @@ class Communicator(CommunicatorState):
         from ..collectives import team
 
         ranks = tuple([self.ranks[member] for member in near])
-        formed = team.form(self.engine, self.context + 1, ranks, near.index(self.rank), crowded=self.world.job.crowded)
-        if len(near) < self.size:
+        beyond = len(near) < self.size
+        crowded = self.world.job.crowded
+        formed = team.form(self.engine, self.context + 1, ranks, near.index(self.rank), crowded=crowded, beyond=beyond)
+        if beyond:
             members.host_team = formed
             return
         members.team = formed
