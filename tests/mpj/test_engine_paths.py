@@ -455,8 +455,9 @@ def test_a_goodbye_is_no_failure_of_others(path):
         assert b.recv(bytearray(4), 0, 7, 0).length == 4
         c.send(b"x", 1, 0, 0)
         assert anyone.wait() and anyone.envelope.source == 2
+        b.send(b"dropped", 0, 0, 0)
         with pytest.raises(requests.MessageError, match="finished"):
-            b.send(b"", 0, 0, 0)
+            b.isend(b"", 0, 0, 0, requests.SYNCHRONOUS).wait()
 
 
 @pytest.mark.parametrize("path", REMOTE)
