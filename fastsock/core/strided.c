@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "copy.h"
-
 /* ---- making layouts ---- */
 
 void fs_layout_block(struct fs_layout *layout, int64_t length)
@@ -137,8 +135,8 @@ static inline void copy_blocks(unsigned char *packed, unsigned char *place, int6
         COPIES_OF(64)
     default:
         for (int64_t i = 0; i < count; i++) {
-            if (packing) fs_copy(packed + i * length, place + i * stride, (size_t)length);
-            else fs_copy(place + i * stride, packed + i * length, (size_t)length);
+            if (packing) memcpy(packed + i * length, place + i * stride, (size_t)length);
+            else memcpy(place + i * stride, packed + i * length, (size_t)length);
         }
     }
 }
