@@ -167,9 +167,10 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
 void fs_request_prepare_items(struct fs_request *request, int kind, void *origin, const struct fs_layout *layout,
                               int64_t extent, size_t length);
 /* To a rank that has finished a message up to the eager limit is sent in vain, and well; a longer or synchronous one ends
- * with FS_PEER_FAILED.  That is so whichever came first, the goodbye or the send. */
-/* Both give FS_DONE (the request's `error` tells how it ended) or FS_PENDING, perhaps with FS_PEER_MISSING.  `peer` and
- * `tag` of a receive may be FS_ANY. */
+ * with FS_PEER_FAILED.  That is so whichever came first, the goodbye or the send.
+ *
+ * Sending and receiving give FS_DONE (the request's `error` tells how it ended) or FS_PENDING, perhaps with FS_PEER_MISSING.
+ * `peer` and `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* Of a request that ended with FS_SENDER_FAILED: fs_engine_receive() may be called with it once more. */
