@@ -68,6 +68,8 @@ __all__ = [
 _numbers = count(1)  # of proxies: several may hold one object
 IN_TRANSIT = 60.0  # seconds that a pickled proxy holds its object
 SWEEP = 1.0
+GONE = (EOFError, ConnectionError)
+"""What tells that the server has ended. Other kinds of OSError may be those that a signal's handler raises."""
 
 
 class Server(plain.Server):
@@ -275,7 +277,7 @@ def _ask(
     request = None, name, arguments, keywords or {}
     try:
         kind, result = _connection_to(address, authkey).exchange(request)
-    except (EOFError, ConnectionError):
+    except GONE:
         _drop(local)
         if known is None:
             raise
@@ -406,7 +408,7 @@ class BaseProxy(plain.BaseProxy):
                 transit = server.transit(None, token.id)
             else:
                 transit = _ask(token.address, self._authkey, "transit", (token.id,))
-        except (*LOST, RemoteError):  # the server has ended, or has lost the object: then whoever unpickles it is told
+        except (*GONE, RemoteError):  # the server has ended, or has lost the object: then whoever unpickles it is told
             transit = None
         if kind is plain.AutoProxy:
             kind = AutoProxy

@@ -8,6 +8,7 @@ import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import pickle
+import random
 import resource
 import signal
 import threading
@@ -383,6 +384,35 @@ def test_an_answer_that_nobody_waited_for_is_not_the_next_one(forked, kind):
         signal.signal(signal.SIGALRM, before)
     event.set()
     assert calculator.same("in time") == "in time"
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # interrupted while it is made, as plain ones are
+def test_what_a_handler_raises_is_never_lost(forked):
+    """Wherever a call is when the signal comes: it also asks the server to hold what it passes on."""
+    generator, rung = random.Random(0), []
+
+    def alarm(*_):
+        rung.append(True)
+        raise TimeoutError("of the handler")
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    gc.disable()  # nothing that raises in a finalizer reaches the program
+    try:
+        for number in range(300):
+            calculator, event = forked.Calculator(), forked.Event()
+            rung.clear()
+            with pytest.raises(TimeoutError, match="of the handler"):
+                # Again and again: a signal just before a system call does not end it. What was lost has rung, though.
+                signal.setitimer(signal.ITIMER_REAL, generator.uniform(1e-6, 3e-3), 0.5)
+                calculator.when_set(event, "late")
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert rung == [True]
+            assert calculator.same(number) == number
+            event.set()
+    finally:
+        gc.enable()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def note_and_wait(path):

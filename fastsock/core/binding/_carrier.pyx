@@ -185,8 +185,10 @@ cdef ssize_t take_until(Stream *stream, char *target, Py_ssize_t length, uint64_
 
 cdef ssize_t take_as_socket(Stream *stream, char *target, Py_ssize_t length) except? -1:
     """Receives, after waiting as long as the kernel would. -EAGAIN: nothing came."""
-    cdef ssize_t result = take_soon(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
+    cdef ssize_t result
     cdef bint again = False
+    PyErr_CheckSignals()  # one that came since the program's last line would not end the kernel's sleep
+    result = take_soon(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
     while result == -EAGAIN:
         if again or not carry_wait_awake(stream.connection, stream.descriptor, FS_READABLE):
             if stream.deadline == 0:

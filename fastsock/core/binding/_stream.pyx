@@ -216,6 +216,7 @@ cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_
     cdef int result = FS_IN_VAIN
     cdef fs_lock_wait lock
     if not fs_carry_is_attached(connection):  # memory that comes meanwhile shows on the descriptor
+        PyErr_CheckSignals()  # one that came before the sleep would not end it
         with nogil:
             result = fs_poll_until(descriptor, what, deadline)
     else:

@@ -33,7 +33,6 @@ cdef class Pickled:
 
 
 cdef class Connection:
-    cdef object __weakref__
     cdef public bint closed, busy
     cdef object _sock, _carrier, _view, _pickler
     cdef bytearray _memory, _scratch

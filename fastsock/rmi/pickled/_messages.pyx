@@ -14,7 +14,6 @@ import errno
 import os
 import pickle
 import select
-import weakref
 from collections import ChainMap
 from multiprocessing import reduction
 
@@ -68,9 +67,13 @@ cdef class Connection:
         self._scratch = bytearray(HEAD_BYTES + AT_ONCE)
         self._pickled = None  # those of the last message, for the next one
         self._pickler = None
-        weakref.finalize(self, sock.close).atexit = False  # a thread that ends leaves its connection
         self.closed = False
         self.busy = False  # an exchange is under way: a finalizer of this thread must not begin another one
+
+    def __del__(self):
+        """A thread that ends leaves its connection. One that was closed costs nothing here: no handler raises in vain."""
+        if self._sock is not None and not self.closed:
+            self._sock.close()
 
     def settled(self):
         """The socket's path is known: from now on compiled code uses a native carrier past Python."""
