@@ -10,7 +10,7 @@ from libc.errno cimport EAGAIN, EBADF, EBUSY, EINTR, EPROTO, ETIMEDOUT
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 from posix.unistd cimport close as close_descriptor, usleep
 
-from ._core cimport LONG_COPY, deadline_after, note_block, note_lock_wait, offer_lock
+from ._core cimport FIRST_SLEEP_NS, LONG_COPY, deadline_after, note_block, note_lock_wait, offer_lock
 from .looking cimport fs_is_contended, fs_is_time_to_offer, fs_lock_wait, fs_lock_wait_begins
 from .stream cimport (
     FS_AT_ONCE, FS_IN_VAIN, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
@@ -69,6 +69,7 @@ cdef class ChannelBytes:
         """
         cdef fs_end *end = self.shared.end
         cdef int result
+        cdef uint64_t slept = FIRST_SLEEP_NS, until
         cdef fs_lock_wait lock
         if self.is_moving():
             return 0
@@ -83,12 +84,16 @@ cdef class ChannelBytes:
                 result = fs_end_wait_briefly(end, what, deadline, &self.leaving)
                 fs_lock_wait_begins(&lock)
             note_lock_wait(&lock)
-            if result == FS_IN_VAIN:
-                PyErr_CheckSignals()  # one that came while we spun would not end the long sleep
+            while result == FS_IN_VAIN:  # ever longer sleeps, as in carry_wait()
+                PyErr_CheckSignals()
+                until = min(deadline, fs_now_ns() + slept)
                 with nogil:
-                    result = fs_end_wait_long(end, self.descriptor, what, deadline, &self.leaving)
+                    result = fs_end_wait_long(end, self.descriptor, what, until, &self.leaving)
                     fs_lock_wait_begins(&lock)
                 note_lock_wait(&lock)
+                if result == -ETIMEDOUT and until < deadline:
+                    result = FS_IN_VAIN
+                    slept *= 2
         finally:
             self.leave()
         PyErr_CheckSignals()

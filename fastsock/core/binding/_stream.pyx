@@ -17,7 +17,7 @@ from libc.stdint cimport UINT64_MAX
 from libc.string cimport memcpy
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 
-from ._core cimport note_lock_wait, offer_lock
+from ._core cimport FIRST_SLEEP_NS, note_lock_wait, offer_lock
 from .looking cimport fs_is_contended, fs_is_time_to_offer, fs_lock_wait, fs_lock_wait_begins
 from .stream cimport FS_IN_VAIN, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_WRITABLE
 from .switch cimport (
@@ -214,12 +214,9 @@ cdef bint carry_wait_awake(fs_connection *connection, int descriptor, int what) 
 
 cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint dozes) except -1:
     cdef int result = FS_IN_VAIN
+    cdef uint64_t slept = FIRST_SLEEP_NS, until
     cdef fs_lock_wait lock
-    if not fs_carry_is_attached(connection):  # memory that comes meanwhile shows on the descriptor
-        PyErr_CheckSignals()  # one that came before the sleep would not end it
-        with nogil:
-            result = fs_poll_until(descriptor, what, deadline)
-    else:
+    if fs_carry_is_attached(connection):
         with nogil:
             if dozes:
                 result = fs_carry_doze(connection, descriptor, what, deadline, &never_leaving)
@@ -227,17 +224,22 @@ cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_
                 result = fs_carry_wait_briefly(connection, descriptor, what, deadline, &never_leaving)
             fs_lock_wait_begins(&lock)
         note_lock_wait(&lock)
-        PyErr_CheckSignals()  # one that came while we spun would not end the long sleep
-    if result == FS_IN_VAIN:
+    PyErr_CheckSignals()  # one that came before the long sleep would not end it
+    while result == FS_IN_VAIN:
+        # Nor would one that comes between this look and the sleep: so there is no endless one, but ever longer ones.
+        until = min(deadline, fs_now_ns() + slept)
         with nogil:
-            result = fs_carry_wait_long(connection, descriptor, what, deadline, &never_leaving)
+            if fs_carry_is_attached(connection):
+                result = fs_carry_wait_long(connection, descriptor, what, until, &never_leaving)
+            else:  # memory that comes meanwhile shows on the descriptor
+                result = fs_poll_until(descriptor, what, until)
             fs_lock_wait_begins(&lock)
         note_lock_wait(&lock)
         PyErr_CheckSignals()
-    if result == -EINTR:
-        PyErr_CheckSignals()
-        return 0
-    return result
+        if result == -ETIMEDOUT and until < deadline:
+            result = FS_IN_VAIN
+            slept *= 2
+    return 0 if result == -EINTR else result
 
 
 cdef int share_lock() except -1:
