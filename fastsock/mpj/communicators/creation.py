@@ -47,12 +47,13 @@ def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
 
 def first_side(communicator: Any) -> bool:
     """Whether the local group of an intercommunicator comes first in what both groups must see the same way."""
-    return bool(communicator.world.others.precedes(communicator.ranks[0], communicator.peers[0]))
+    world, one, other = communicator.world, communicator.ranks[0], communicator.peers[0]
+    return bool(one < other if world.others.known is None else world.others.precedes(one, other))
 
 
 def reaches_outside(world: World, ranks: Iterable[int]) -> bool:
     """Whether one of these ranks belongs to another job."""
-    return any(rank >= world.size for rank in ranks)
+    return world.others.known is not None and any(rank >= world.size for rank in ranks)
 
 
 def duplicate(communicator: Any) -> Communicator:
@@ -167,14 +168,14 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
 
 
 def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
-    world, everybody = communicator.world, _both(communicator)
+    world, first = communicator.world, first_side(communicator)
+    everybody = _both(communicator, first)
     received = Channel.of(communicator).exchange((color, key, number), everybody)
     if color == UNDEFINED:
         return None, -1
     colors, keys = received[::3], received[1::3]
     chosen = [place for place, theirs in enumerate(colors) if theirs == color]
     chosen.sort(key=keys.__getitem__)
-    first = first_side(communicator)
     cut = communicator.size if first else len(communicator.peers)
     before, behind = [place for place in chosen if place < cut], [place for place in chosen if place >= cut]
     if not before or not behind:
@@ -189,11 +190,14 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
     return Intercommunicator(world, agreed, ranks, peers), agreed
 
 
-def _both(communicator: Any) -> tuple[int, ...]:
-    """Returns the ranks in the world of both groups of an intercommunicator, in one order on both sides."""
+def _both(communicator: Any, ours_first: bool | None = None) -> tuple[int, ...]:
+    """Returns the ranks in the world of both groups of an intercommunicator, in one order on both sides.
+
+    ours_first: what `first_side` has said, if it was asked.
+    """
     ranks: tuple[int, ...] = communicator.ranks
     peers: tuple[int, ...] = communicator.peers
-    return ranks + peers if first_side(communicator) else peers + ranks
+    return ranks + peers if ours_first or (ours_first is None and first_side(communicator)) else peers + ranks
 
 
 class Channel:
@@ -243,7 +247,8 @@ class Channel:
         try:
             with self.lock:
                 if place:
-                    number = self.receive(ranks[place & (place - 1)], ranks)
+                    above = place & (place - 1)
+                    number = self.receive(ranks[above], ranks if above else ())
                 else:
                     number = own if own >= 0 else self.world.numbers.take()
                 self.spread(number, ranks, place)
@@ -271,9 +276,12 @@ class Channel:
     def send(self, number: int, peer: int) -> None:
         self.engine.send(number.to_bytes(_NUMBER, "little"), peer, self.tag, self.context)
 
-    def receive(self, peer: int, ranks: Sequence[int]) -> int:
+    def receive(self, peer: int, ranks: Sequence[int] = ()) -> int:
         """Returns what a peer sends; it may wait for any of these ranks."""
         received = bytearray(_NUMBER)
+        if len(ranks) <= 2:  # for nobody but this one
+            self.engine.recv(received, peer, self.tag, self.context)
+            return int.from_bytes(received, "little")
         request = self.engine.irecv(received, peer, self.tag, self.context)
         while not self.engine.wait_all((request,), PATIENCE_S):
             for rank, _ in self.engine.failures(ranks):
@@ -338,14 +346,15 @@ def from_groups(
 def merge(communicator: Any, high: bool) -> Communicator:
     """Returns the communicator of both groups of an intercommunicator; those that say `high` come last."""
     world, channel = communicator.world, Channel.of(communicator)
-    everybody, gives = _both(communicator), first_side(communicator)
+    gives = first_side(communicator)
+    everybody = _both(communicator, gives)
     place = everybody.index(world.rank)
     try:
         with channel.lock:
             if not gives and communicator.rank == 0:
                 channel.send(bool(high), everybody[0])
             if place == 0:
-                theirs = channel.receive(communicator.peers[0], everybody)
+                theirs = channel.receive(communicator.peers[0])
                 turned = bool(high) and not theirs  # both the same: the side that gives the number comes first
                 both = int(turned) if communicator.mixed else 2 * world.numbers.take() + turned
             else:
