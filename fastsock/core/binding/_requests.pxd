@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t
 from ._schedule cimport BoundSchedule
-from .engine cimport fs_engine, fs_envelope, fs_layout, fs_request, fs_wait
+from .engine cimport FS_SENDER_FAILED, fs_engine, fs_envelope, fs_layout, fs_request, fs_request_is_done, fs_wait
 from .system cimport iovec
 
 
@@ -77,8 +77,7 @@ cdef class Request:
     cdef int drop_buffers(self) except -1
     cdef int own(self, owner) except -1  # sets `owner`
     cdef int settle(self) except -1
-    # Whether it ended since somebody failed who might have sent; the next one is again().
-    cdef bint awaits_others(self) noexcept
+    # As again(), where awaits_others().
     cdef int c_again(self) except -1
     cdef int collect(self) except -1
     cdef void list_it(self, Progress engine) noexcept
@@ -88,3 +87,8 @@ cdef class Request:
 
 cdef class UserRequest(Request):
     cdef object reason
+
+
+# Whether it ended since somebody failed who might have sent.
+cdef inline bint awaits_others(Request request) noexcept:
+    return request.request.error == FS_SENDER_FAILED and fs_request_is_done(&request.request) != 0

@@ -462,14 +462,11 @@ cdef class Request:
         """Whether it is a receive that ended because its sender has finished. It still can be cancelled."""
         return fs_request_is_done(&self.request) != 0 and self.request.error == FS_PEER_LEFT
 
-    cdef bint awaits_others(self) noexcept:
-        return fs_request_is_done(&self.request) != 0 and self.request.error == FS_SENDER_FAILED
-
     cdef int c_again(self) except -1:
         cdef Progress engine = self.engine
         cdef int result
         with cython.critical_section(engine):
-            if not self.awaits_others() or self.request.owner != NULL:
+            if not awaits_others(self) or self.request.owner != NULL:
                 return 0
             fs_engine_again(&self.request)
             self.request.owner = <void *>self
@@ -485,9 +482,9 @@ cdef class Request:
 
         Whether it still ends so. Any other request stays as it is.
         """
-        if self.awaits_others():
+        if awaits_others(self):
             self.c_again()
-        return self.awaits_others()
+        return awaits_others(self)
 
     @property
     def payload(self):

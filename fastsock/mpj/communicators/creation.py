@@ -53,7 +53,7 @@ def first_side(communicator: Any) -> bool:
 
 def reaches_outside(world: World, ranks: Iterable[int]) -> bool:
     """Whether one of these ranks belongs to another job."""
-    return world.others.known is not None and any(rank >= world.size for rank in ranks)
+    return any(rank >= world.size for rank in ranks)
 
 
 def duplicate(communicator: Any) -> Communicator:
@@ -227,7 +227,7 @@ class Channel:
 
     def agree(self, ranks: Sequence[int]) -> int:
         """Returns a number for a communicator of these ranks, which all give it."""
-        if not reaches_outside(self.world, ranks):
+        if self.world.others.known is None or not reaches_outside(self.world, ranks):
             return self.share(ranks)
         place = ranks.index(self.world.rank)
         while True:

@@ -24,7 +24,8 @@ cdef class Started(EngineRequest):
             return self._number
 
     def ready(self):
-        self.again()
+        if awaits_others(self):
+            self.c_again()
         return fs_request_is_done(&self.request) != 0
 
     def waits_for(self):
@@ -33,7 +34,8 @@ cdef class Started(EngineRequest):
     def wait(self, timeout=None):
         """Waits until it is complete, well or not."""
         cdef fs_request *one = &self.request
-        self.again()
+        if awaits_others(self):
+            self.c_again()
         self.engine.c_wait_all(&one, 1)
         self.settle()
         self.collect()
@@ -234,7 +236,7 @@ cdef class Repeated:
 
     def finish(self, status):
         current = self.current()
-        if current is None or not current.awaits_others():  # else it stays
+        if current is None or not awaits_others(current):  # else it stays
             current = self.become(None)
         if current is None:
             fill_empty(status)

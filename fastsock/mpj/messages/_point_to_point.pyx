@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from fastsock.core.binding._engine cimport Engine
 from fastsock.core.binding._messages cimport Matched as EngineMatched
 from fastsock.core.binding._requests cimport Request as EngineRequest
-from fastsock.core.binding._requests cimport aim, prepare_items, prepare_memory
+from fastsock.core.binding._requests cimport aim, awaits_others, prepare_items, prepare_memory
 from fastsock.core.binding.engine cimport (
     FS_CONTEXT_REVOKED, FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_layout, fs_request, fs_request_is_done,
 )

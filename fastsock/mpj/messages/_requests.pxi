@@ -7,7 +7,7 @@ cdef enum:
 
 cdef inline Started going_on(Started started):
     """The same. A receive that ended since somebody failed goes on where that is acknowledged."""
-    if started is not None and started.awaits_others():
+    if started is not None and awaits_others(started):
         started.c_again()
     return started
 
