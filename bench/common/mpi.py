@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -91,12 +92,11 @@ def run(mpi: Mpi, ranks: int, program: str | Path, arguments: Sequence[str], tim
             start_new_session=True,
             preexec_fn=machine.die_with_parent,
         )
-        lapsed = False
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            lapsed = True
+        watched = os.pidfd_open(process.pid)
+        try:  # Popen.wait(timeout) looks every 50 ms only
+            lapsed = not select.select([watched], [], [], timeout)[0]
         finally:  # they are a session of their own, which no Ctrl-C reaches
+            os.close(watched)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
