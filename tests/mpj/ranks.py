@@ -15,8 +15,9 @@ DEVICES = ["iodev", "smpdev", "sysvdev"]
 NOT_OURS = "ignore:The global interpreter lock (GIL) has been enabled to load module 'sysv_ipc':RuntimeWarning"
 PATIENCE_S = 50  # after which ranks that go on are hung, and say where
 PREFIX = f"""
-import faulthandler
-faulthandler.dump_traceback_later({PATIENCE_S}, exit=True)
+import faulthandler, threading
+if threading.current_thread().name in ("MainThread", "rank 0"):  # one thread for all: two at once hang without the GIL
+    faulthandler.dump_traceback_later({PATIENCE_S}, exit=True)
 from fastsock.mpj import MPI
 import numpy as np
 comm = MPI.COMM_WORLD

@@ -307,11 +307,14 @@ cdef class Engine(Messages):
         if fs_engine_acknowledge(self.engine, context, failure) < 0:
             raise MemoryError()
 
-    def revoke(self, uint32_t context):
-        """What is pending in that context ends with an error, and so does what begins."""
+    def revoke(self, uint32_t context, uint32_t second, uint32_t third):
+        """What is pending in these contexts ends with an error, and so does what begins. Who sees one of them revoked sees
+        all."""
+        cdef uint32_t[3] contexts
         cdef int error
+        contexts[0], contexts[1], contexts[2] = context, second, third
         with nogil:
-            error = fs_engine_revoke(self.engine, context)
+            error = fs_engine_revoke(self.engine, contexts, 3)
         self.drain()
         if error < 0:
             raise MemoryError()

@@ -100,7 +100,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_clear_members(fs_engine *engine, uint32_t context)
     int fs_engine_reason(fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path)
     int fs_engine_only_local(const fs_engine *engine)
-    int fs_engine_revoke(fs_engine *engine, uint32_t context)
+    int fs_engine_revoke(fs_engine *engine, const uint32_t *contexts, size_t count)
     int fs_engine_is_revoked(fs_engine *engine, uint32_t context)
     uint32_t fs_engine_failure(fs_engine *engine, int peer)
     int fs_engine_failed_member(fs_engine *engine, uint32_t context)

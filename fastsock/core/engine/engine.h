@@ -140,8 +140,9 @@ int fs_engine_add_peers(struct fs_engine *engine, const int *ranks, size_t count
 /* A receive from anybody in that context fails where one of these ranks has failed; the job's by default.  0, -ENOMEM. */
 int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count);
 int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
-/* Nothing goes on in that context any more: what is pending there ends with FS_CONTEXT_REVOKED, and so does what begins.  0, -ENOMEM. */
-int fs_engine_revoke(struct fs_engine *engine, uint32_t context);
+/* Nothing goes on in these contexts any more: what is pending there ends with FS_CONTEXT_REVOKED, and so does what begins.
+ * Who sees one of them revoked sees all.  0, -ENOMEM. */
+int fs_engine_revoke(struct fs_engine *engine, const uint32_t *contexts, size_t count);
 int fs_engine_is_revoked(struct fs_engine *engine, uint32_t context);
 /* When that peer failed: 1 for the first one that this engine heard of, and so on; 0: it has not. */
 uint32_t fs_engine_failure(struct fs_engine *engine, int peer);

@@ -89,7 +89,7 @@ void fs_end_doomed(struct fs_engine *engine)
     }
 }
 
-/* ---- of a context that is revoked ---- */
+/* ---- of contexts that are revoked ---- */
 
 static void drop(struct fs_engine *engine, struct fs_message *message)
 {
@@ -108,22 +108,35 @@ static void drop(struct fs_engine *engine, struct fs_message *message)
     }
 }
 
-int fs_engine_revoke(struct fs_engine *engine, uint32_t context)
+/* Whether one of them was not, before. */
+static int mark(struct fs_engine *engine, const uint32_t *contexts, size_t count)
 {
+    int news = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct fs_fate *fate = fs_fate_of(engine, contexts[i]);
+        if (fate->revoked) continue;
+        fate->revoked = news = 1;
+        atomic_fetch_add(&engine->revoked, 1);
+    }
+    return news;
+}
+
+int fs_engine_revoke(struct fs_engine *engine, const uint32_t *contexts, size_t count)
+{
+    int error = 0;
     if (!fs_engine_is_usable(engine)) return 0;
     fs_engine_lock(engine);
-    struct fs_fate *fate = fs_fate_of(engine, context);
-    if (fate && !fate->revoked) {
-        fate->revoked = 1;
-        atomic_fetch_add(&engine->revoked, 1);
+    for (size_t i = 0; i < count; i++)
+        if (!fs_fate_of(engine, contexts[i])) error = -ENOMEM;
+    if (error == 0 && mark(engine, contexts, count)) {
         end_pending(engine, 0);
         for (struct fs_message *message = engine->oldest, *newer; message; message = newer) {
             newer = message->newer;
-            if (message->context == context && message->id == 0) drop(engine, message);
+            if (message->id == 0 && fs_is_revoked(engine, message->context)) drop(engine, message);
         }
         atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
         fs_wake(engine);
     }
     fs_engine_unlock(engine);
-    return fate ? 0 : -ENOMEM;
+    return error;
 }

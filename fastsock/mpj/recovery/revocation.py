@@ -92,8 +92,7 @@ class Revocations:
         communicator.revoked()
 
     def _end_context(self, context: int) -> None:
-        for each in (context, context + 1, APART + context + 1):
-            self._world.engine.revoke(each)
+        self._world.engine.revoke(context, context + 1, APART + context + 1)
 
     # ---- members of several jobs ----
 

@@ -1,5 +1,6 @@
 /* A context is revoked, or a member of one of collectives has failed: what is pending in it ends, in whatever state it is. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -19,6 +20,8 @@ static void join(struct fs_engine *engines[2], enum path path)
         else CHECK_EQUAL(fs_engine_attach_descriptor(engines[i], !i, pair[i]), 0);
     }
 }
+
+static int revoke(struct fs_engine *engine, uint32_t context) { return fs_engine_revoke(engine, &context, 1); }
 
 static void part(struct fs_engine *engines[2])
 {
@@ -75,7 +78,7 @@ static void run_pending(enum path path)
     CHECK_EQUAL(fs_engine_is_revoked(engines[0], REVOKED), 0);
     uint32_t arrivals = fs_engine_arrivals(engines[0]);
     for (int i = 0; i < 2; i++) /* twice is once */
-        for (int rank = 0; rank < 2; rank++) CHECK_EQUAL(fs_engine_revoke(engines[rank], REVOKED), 0);
+        for (int rank = 0; rank < 2; rank++) CHECK_EQUAL(revoke(engines[rank], REVOKED), 0);
     CHECK(fs_engine_arrivals(engines[0]) != arrivals);
     ends_with(engines, &receives[0], FS_CONTEXT_REVOKED);
     ends_with(engines, &receives[1], FS_CONTEXT_REVOKED);
@@ -131,7 +134,7 @@ TEST(messages_of_a_revoked_context_are_dropped, 0)
         start_send(engines[1], &sends[1], 10, FS_STANDARD, OTHER);
         pump(engines);
         CHECK(engines[0]->oldest && engines[0]->oldest->newer);
-        fs_engine_revoke(engines[0], REVOKED); /* the other one has not heard of it */
+        revoke(engines[0], REVOKED); /* the other one has not heard of it */
         CHECK(engines[0]->oldest && !engines[0]->oldest->newer);
         CHECK_EQUAL(engines[0]->oldest->context, OTHER);
         start_send(engines[1], &sends[0], 10, FS_STANDARD, REVOKED);
@@ -216,7 +219,7 @@ static void run_traffic(enum path path)
         pthread_t threads[4];
         for (int i = 0; i < 4; i++) threads[i] = start_thread(go_on, &each[i]);
         exact_sleep_us((unsigned)round % 7 * 100);
-        for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_engine_revoke(engines[(i + round) % 2], REVOKED), 0);
+        for (int i = 0; i < 2; i++) CHECK_EQUAL(revoke(engines[(i + round) % 2], REVOKED), 0);
         while (atomic_load(&ended) < 4) pump(engines); /* ranks go on, and answer those that have not heard of it */
         for (int i = 0; i < 4; i++) join_thread(threads[i]);
         part(engines);
@@ -225,3 +228,50 @@ static void run_traffic(enum path path)
 
 TEST(a_context_is_revoked_under_local_traffic, 0) { run_traffic(LOCAL); }
 TEST(a_context_is_revoked_under_traffic_over_a_stream, 0) { run_traffic(STREAM); }
+
+/* Who sees one of several contexts revoked sees all: a collective call behind a receive is not told of a dead member first. */
+struct watcher {
+    struct fs_engine *engine;
+    int rounds;
+    _Atomic int seen;
+};
+
+static uint32_t context_of(int round) { return OTHER + 4 * (uint32_t)round; }
+
+static void *see_both(void *argument)
+{
+    struct watcher *watcher = argument;
+    for (int round = 0; round < watcher->rounds; round++) {
+        struct fs_request first, second, *one = &first;
+        struct fs_wait wait;
+        start_receive(watcher->engine, &first, FS_ANY, context_of(round));
+        if (!fs_request_is_done(&first)) {
+            fs_wait_prepare(&wait, watcher->engine, &one, 1, 1, fs_now_ns() + STALL_NS);
+            int result;
+            do result = fs_wait(&wait);
+            while (result == FS_LOOK_UP);
+            CHECK_EQUAL(result, FS_SATISFIED);
+        }
+        CHECK_EQUAL(first.error, FS_CONTEXT_REVOKED);
+        start_receive(watcher->engine, &second, 1, context_of(round) + 2);
+        CHECK(fs_request_is_done(&second));
+        CHECK_EQUAL(second.error, FS_CONTEXT_REVOKED);
+        atomic_store(&watcher->seen, round + 1);
+    }
+    return NULL;
+}
+
+TEST(contexts_are_revoked_together, 0)
+{
+    struct watcher watcher = {engine_of(0, 2), scaled(2000), 0};
+    pthread_t thread = start_thread(see_both, &watcher);
+    for (int round = 0; round < watcher.rounds; round++) {
+        uint32_t contexts[] = {context_of(round), context_of(round) + 2};
+        CHECK_EQUAL(fs_engine_revoke(watcher.engine, contexts, 2), 0);
+        while (atomic_load(&watcher.seen) <= round) sched_yield();
+        for (int i = 0; i < 2; i++) fs_engine_forget_fate(watcher.engine, contexts[i]);
+    }
+    join_thread(thread);
+    fs_engine_close(watcher.engine);
+    fs_engine_release(watcher.engine);
+}
