@@ -260,7 +260,8 @@ cdef class Team:
             return MessageError(FS_CLOSED, -1, "collective over shared memory: inherited over a fork; only the rank itself,"
                                 " which this process was forked from, takes part")
         cdef int culprit = fs_team_culprit(self.team), rank = FS_ANY
-        if result == -ECANCELED:
+        cdef bint revoked = self.waiter.heeds and fs_engine_is_revoked(self.waiter.engine, self.waiter.context)
+        if result == -ECANCELED or revoked:  # a death may have been seen first: who knows of the other is not told of it
             return MessageError(FS_CONTEXT_REVOKED, -1, "a member has called Revoke")
         if culprit >= 0:
             rank = self.ranks[culprit]

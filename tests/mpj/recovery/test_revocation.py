@@ -11,6 +11,27 @@ DEVICE = pytest.mark.parametrize("device", [*DEVICES, "smpdev"])
 WITH_DEATHS = pytest.mark.parametrize("device", DEVICES)
 
 
+@WITH_DEATHS
+def test_who_has_seen_it_revoked_is_not_told_of_a_death(device):
+    """Also in the moment in which the engine knows it, and the communicator does not."""
+
+    def body():
+        team = comm.Dup()
+        team.Barrier()
+        if rank == 2:
+            die()
+        until(MPI.ERR_PROC_FAILED, team.recv, None, 2)
+        type(team.ob).revoked = lambda communicator: None  # so that moment lasts
+        if rank == 0:
+            team.Revoke()
+        assert error_of(team.recv, None, rank) == MPI.ERR_REVOKED
+        for call in (team.Barrier, lambda: team.allreduce(1), lambda: team.Bcast(np.zeros(1)), team.recv):
+            assert error_of(call) == MPI.ERR_REVOKED, call
+        print("fine", flush=True)
+
+    assert run(body, 3, device).count("fine") == 2
+
+
 @DEVICE
 def test_what_is_pending_ends_and_what_begins_is_refused(device):
     def body():
