@@ -69,7 +69,7 @@ cdef class ChannelBytes:
         """
         cdef fs_end *end = self.shared.end
         cdef int result
-        cdef uint64_t slept = FIRST_SLEEP_NS, until
+        cdef uint64_t until = min(deadline, fs_now_ns() + FIRST_SLEEP_NS)
         cdef fs_lock_wait lock
         if self.is_moving():
             return 0
@@ -84,16 +84,15 @@ cdef class ChannelBytes:
                 result = fs_end_wait_briefly(end, what, deadline, &self.leaving)
                 fs_lock_wait_begins(&lock)
             note_lock_wait(&lock)
-            while result == FS_IN_VAIN:  # ever longer sleeps, as in carry_wait()
+            while result == FS_IN_VAIN:  # as in carry_wait()
                 PyErr_CheckSignals()
-                until = min(deadline, fs_now_ns() + slept)
                 with nogil:
                     result = fs_end_wait_long(end, self.descriptor, what, until, &self.leaving)
                     fs_lock_wait_begins(&lock)
                 note_lock_wait(&lock)
                 if result == -ETIMEDOUT and until < deadline:
                     result = FS_IN_VAIN
-                    slept *= 2
+                    until = deadline
         finally:
             self.leave()
         PyErr_CheckSignals()

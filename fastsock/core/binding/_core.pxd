@@ -21,7 +21,7 @@ cdef extern from *:
 
 cdef enum:
     LONG_COPY = 32 * 1024  # from here the interpreter's lock is given up for the copy
-    FIRST_SLEEP_NS = 50000000  # then twice as long each time: in between, signals are heard
+    FIRST_SLEEP_NS = 50000000  # behind it signals are heard, and the next one lasts
 
 
 cdef uint64_t now_ns() noexcept  # as monotonic()

@@ -214,7 +214,7 @@ cdef bint carry_wait_awake(fs_connection *connection, int descriptor, int what) 
 
 cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint dozes) except -1:
     cdef int result = FS_IN_VAIN
-    cdef uint64_t slept = FIRST_SLEEP_NS, until
+    cdef uint64_t until = min(deadline, fs_now_ns() + FIRST_SLEEP_NS)
     cdef fs_lock_wait lock
     if fs_carry_is_attached(connection):
         with nogil:
@@ -226,8 +226,6 @@ cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_
         note_lock_wait(&lock)
     PyErr_CheckSignals()  # one that came before the long sleep would not end it
     while result == FS_IN_VAIN:
-        # Nor would one that comes between this look and the sleep: so there is no endless one, but ever longer ones.
-        until = min(deadline, fs_now_ns() + slept)
         with nogil:
             if fs_carry_is_attached(connection):
                 result = fs_carry_wait_long(connection, descriptor, what, until, &never_leaving)
@@ -236,9 +234,9 @@ cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_
             fs_lock_wait_begins(&lock)
         note_lock_wait(&lock)
         PyErr_CheckSignals()
-        if result == -ETIMEDOUT and until < deadline:
+        if result == -ETIMEDOUT and until < deadline:  # nor would one between that look and the sleep: so the first is short
             result = FS_IN_VAIN
-            slept *= 2
+            until = deadline
     return 0 if result == -EINTR else result
 
 
