@@ -68,7 +68,7 @@ __all__ = [
 _numbers = count(1)  # of proxies: several may hold one object
 IN_TRANSIT = 60.0  # seconds that a pickled proxy holds its object
 SWEEP = 1.0
-GONE = (EOFError, ConnectionError)
+GONE = (EOFError, ConnectionError, FileNotFoundError)
 """What tells that the server has ended. Other kinds of OSError may be those that a signal's handler raises."""
 
 

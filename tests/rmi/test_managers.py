@@ -343,6 +343,17 @@ def test_a_path_of_the_file_system_as_address(tmp_path):
         assert started.Calculator().add(1, 2) == 3
 
 
+@pytest.mark.parametrize("where", ["network", "file system"])
+def test_a_proxy_whose_server_has_ended_can_be_pickled(where, tmp_path):
+    """Whoever unpickles it is told."""
+    address = str(tmp_path / "manager") if where == "file system" else None
+    with Manager(address=address, ctx=multiprocessing.get_context("fork")) as started:
+        calculator = started.Calculator()
+    text = pickle.dumps(calculator)
+    with pytest.raises((ConnectionError, FileNotFoundError)):
+        pickle.loads(text)
+
+
 def test_what_is_not_exposed_is_refused(forked):
     calculator = forked.Calculator()
     with pytest.raises(managers.RemoteError, match="not in exposed"):
