@@ -47,8 +47,7 @@ def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
 
 def first_side(communicator: Any) -> bool:
     """Whether the local group of an intercommunicator comes first in what both groups must see the same way."""
-    world, one, other = communicator.world, communicator.ranks[0], communicator.peers[0]
-    return bool(one < other if world.others.known is None else world.others.precedes(one, other))
+    return bool(communicator.world.others.precedes(communicator.ranks[0], communicator.peers[0]))
 
 
 def reaches_outside(world: World, ranks: Iterable[int]) -> bool:
@@ -60,7 +59,7 @@ def duplicate(communicator: Any) -> Communicator:
     """Returns a communicator of the same groups."""
     world = communicator.world
     if communicator.inter:
-        agreed = Channel.of(communicator).agree(_both(communicator))
+        agreed = Channel.of(communicator).agree(_both(communicator, first_side(communicator)))
         return Intercommunicator(world, agreed, communicator.ranks, communicator.peers)
     if communicator.mixed:
         agreed = Channel.of(communicator).agree(communicator.ranks)
@@ -190,14 +189,11 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
     return Intercommunicator(world, agreed, ranks, peers), agreed
 
 
-def _both(communicator: Any, ours_first: bool | None = None) -> tuple[int, ...]:
-    """Returns the ranks in the world of both groups of an intercommunicator, in one order on both sides.
-
-    ours_first: what `first_side` has said, if it was asked.
-    """
+def _both(communicator: Any, ours_first: bool) -> tuple[int, ...]:
+    """Returns the ranks in the world of both groups of an intercommunicator, in the order that `first_side` says."""
     ranks: tuple[int, ...] = communicator.ranks
     peers: tuple[int, ...] = communicator.peers
-    return ranks + peers if ours_first or (ours_first is None and first_side(communicator)) else peers + ranks
+    return ranks + peers if ours_first else peers + ranks
 
 
 class Channel:
@@ -306,7 +302,7 @@ def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Co
 
 def part(communicator: Any) -> None:
     """Waits until all members of a communicator are about to free it. Who has ended is not waited for."""
-    everybody = _both(communicator) if communicator.inter else communicator.ranks
+    everybody = _both(communicator, first_side(communicator)) if communicator.inter else communicator.ranks
     channel = Channel.of(communicator)
     place, size, distance = everybody.index(communicator.world.rank), len(everybody), 1
     # by messages, not in shared memory: they tell of members that have finished while their process goes on

@@ -180,26 +180,29 @@ struct traffic {
     _Atomic int *ended;
 };
 
+static void await(struct fs_engine *engine, struct fs_request *request)
+{
+    struct fs_wait wait;
+    fs_wait_prepare(&wait, engine, &request, 1, 1, fs_now_ns() + STALL_NS);
+    int result;
+    do result = fs_wait(&wait);
+    while (result == FS_LOOK_UP);
+    CHECK_EQUAL(result, FS_SATISFIED);
+}
+
 static void *go_on(void *argument)
 {
     struct traffic *traffic = argument;
     struct fs_engine *engine = traffic->engine;
     unsigned char *data = calloc(1, sizeof from);
     for (uint64_t round = 0;; round++) {
-        struct fs_request request, *one = &request;
-        struct fs_wait wait;
+        struct fs_request request;
         request.one = (struct iovec){data, round % 3 ? 10 : sizeof from};
         fs_request_prepare(&request, traffic->sends ? FS_SENDING : FS_RECEIVING, NULL, 1);
         if (!traffic->sends) request.one.iov_len = request.length = sizeof from;
         int begun = traffic->sends ? fs_engine_send(engine, &request, !engine->rank, 3, REVOKED, FS_STANDARD)
                                    : fs_engine_receive(engine, &request, FS_ANY, FS_ANY, REVOKED);
-        if (begun != FS_DONE) {
-            fs_wait_prepare(&wait, engine, &one, 1, 1, fs_now_ns() + STALL_NS);
-            int result;
-            do result = fs_wait(&wait);
-            while (result == FS_LOOK_UP);
-            CHECK_EQUAL(result, FS_SATISFIED);
-        }
+        if (begun != FS_DONE) await(engine, &request);
         if (request.error == FS_CONTEXT_REVOKED) break;
         CHECK_EQUAL(request.error, FS_FINE);
     }
@@ -242,16 +245,9 @@ static void *see_both(void *argument)
 {
     struct watcher *watcher = argument;
     for (int round = 0; round < watcher->rounds; round++) {
-        struct fs_request first, second, *one = &first;
-        struct fs_wait wait;
+        struct fs_request first, second;
         start_receive(watcher->engine, &first, FS_ANY, context_of(round));
-        if (!fs_request_is_done(&first)) {
-            fs_wait_prepare(&wait, watcher->engine, &one, 1, 1, fs_now_ns() + STALL_NS);
-            int result;
-            do result = fs_wait(&wait);
-            while (result == FS_LOOK_UP);
-            CHECK_EQUAL(result, FS_SATISFIED);
-        }
+        if (!fs_request_is_done(&first)) await(watcher->engine, &first);
         CHECK_EQUAL(first.error, FS_CONTEXT_REVOKED);
         start_receive(watcher->engine, &second, 1, context_of(round) + 2);
         CHECK(fs_request_is_done(&second));
