@@ -243,8 +243,8 @@ def _at(address: Any) -> tuple[Any, Any]:
     known: dict[Any, tuple[Any, Any]] = plain.BaseProxy._address_to_local
     found = known.get(address)
     if found is None:
-        with plain.BaseProxy._mutex:
-            found = known.setdefault(address, (util.ForkAwareLocal(), plain.ProcessLocalSet()))
+        # Without multiprocessing's mutex: a finalizer comes here, also while its own thread has that.
+        found = known.setdefault(address, (util.ForkAwareLocal(), plain.ProcessLocalSet()))
     return found
 
 
