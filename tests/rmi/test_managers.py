@@ -354,6 +354,25 @@ def test_a_proxy_whose_server_has_ended_can_be_pickled(where, tmp_path):
         pickle.loads(text)
 
 
+def let_a_proxy_go_under_the_mutex(here):
+    """As a collection of garbage does while multiprocessing makes another proxy."""
+    with Manager(ctx=multiprocessing.get_context("fork")) as started:
+        calculator = started.Calculator()
+        address = calculator._token.address
+    assert address not in plain_managers.BaseProxy._address_to_local  # the finalizer has to enter it anew
+    gone = weakref.ref(calculator)
+    with plain_managers.BaseProxy._mutex:
+        del calculator
+        gc.collect()
+    return gone() is None and address in plain_managers.BaseProxy._address_to_local
+
+
+def test_a_proxy_can_go_while_its_thread_makes_another():
+    """A process of its own: where the finalizer waits for the mutex, nothing else can end that."""
+    with FarProcess() as far:
+        assert far.run(let_a_proxy_go_under_the_mutex)
+
+
 def test_what_is_not_exposed_is_refused(forked):
     calculator = forked.Calculator()
     with pytest.raises(managers.RemoteError, match="not in exposed"):
