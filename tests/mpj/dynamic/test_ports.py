@@ -256,6 +256,57 @@ def test_names_of_services_are_found_by_other_jobs():
         jobs.ended(server)
 
 
+def test_names_in_a_folder_are_found_from_hosts_that_see_it(tmp_path, monkeypatch):
+    """The places where names lie otherwise differ, as they do between hosts."""
+    monkeypatch.setenv("FASTSOCK_MPJ_NAMES", str(tmp_path / "names"))
+    for which in ("first", "second"):
+        (tmp_path / which).mkdir(mode=0o700)
+    serve = """
+    if rank == 1:
+        MPI.Publish_name("sums", port)
+        print("published", flush=True)
+    comm.Accept(port, root=1).Disconnect()
+    """
+    ask = """
+    comm.Connect(MPI.Lookup_name("sums")).Disconnect()
+    """
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "first"))
+    with jobs.job(jobs.of(SERVER, serve), 2) as server:
+        port_of(server)
+        assert port_of(server) == "published"
+        assert len(list((tmp_path / "names").iterdir())) == 1
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "second"))
+        with jobs.job(jobs.of(CLIENT, ask), 1) as client:
+            client.stdin.write("\n")
+            client.stdin.flush()
+            jobs.ended(client)
+        jobs.ended(server)
+
+
+@pytest.mark.parametrize("folder", ["a file", "of all"])
+def test_a_folder_of_names_that_will_not_do_is_an_error_that_names_it(folder, tmp_path, monkeypatch):
+    path = tmp_path / "names"
+    monkeypatch.setenv("FASTSOCK_MPJ_NAMES", str(path))
+    if folder == "a file":
+        path.touch()
+    else:
+        path.mkdir(mode=0o755)
+
+    def body():
+        import os
+
+        for call in (lambda: MPI.Publish_name("sums", "a port"), lambda: MPI.Lookup_name("sums")):
+            try:
+                call()
+            except MPI.Exception as error:
+                assert error.Get_error_class() == MPI.ERR_SERVICE
+                assert os.environ["FASTSOCK_MPJ_NAMES"] in str(error) and "FASTSOCK_MPJ_NAMES" in str(error), error
+            else:
+                raise AssertionError("the folder was taken")
+
+    jobs.run(body, 1)
+
+
 def test_the_name_of_a_program_that_was_killed_is_not_found():
     def body():
         import os
