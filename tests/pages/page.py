@@ -12,6 +12,7 @@ shown, but whoever edits the page sees it.
     <!-- serves: NAME -->               the block does not end. It is ready when it listens at this name, or port
     <!-- beside: NAME -->               this file runs meanwhile
     <!-- together: PORT -->             each line is a process. The first one listens at the port, the last one ends
+    <!-- alone: REASON -->              it sees no other program's names and ports, where the system can keep them apart
     <!-- prints: TEXT -->               what is found in its output
 
 For the whole page:
@@ -32,7 +33,7 @@ from markdown_it import MarkdownIt
 NAMED = re.compile(r"# ([\w/]+\.py)\n")
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
 NOTE = re.compile(
-    r"(?P<key>not run|file|run|before|serves|beside|together|prints|means)"
+    r"(?P<key>not run|file|run|before|serves|beside|together|alone|prints|means)"
     r"(?: where (?P<word>\S+))?:\s*(?P<value>.*)",
     re.DOTALL,
 )
@@ -64,6 +65,7 @@ class Block:
     run: str | None = None
     serves: str | None = None
     together: str | None = None
+    alone: str = ""
     beside: list[str] = field(default_factory=list)
     prints: list[str] = field(default_factory=list)
     not_run: str | None = None

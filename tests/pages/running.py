@@ -10,11 +10,13 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from ..helpers.programs import free_port
@@ -24,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 100.0
 LISTENS = "0A"  # a state of /proc/net/tcp
 LINKED = ("bench", "docs", "examples", "tests")
+NETWORK = ("unshare", "--user", "--map-root-user", "--net")
+LOOPBACK = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
 class WrongBlock(AssertionError):
@@ -59,14 +63,14 @@ class Run:
         """Runs a block: its output. Raises WrongBlock."""
         with contextlib.ExitStack() as stack:
             for name in block.beside:
-                stack.enter_context(self._serving(f"python {name}", self._page.files[name].serves))
+                stack.enter_context(self.serving(f"python {name}", self._page.files[name].serves))
             if block.together:
                 *others, last = block.commands()
                 for number, command in enumerate(others):
-                    stack.enter_context(self._serving(command, None if number else block.together))
+                    stack.enter_context(self.serving(command, None if number else block.together))
                 return self._ending(block, last)
             if block.serves:
-                with self._serving(self._command(block), block.serves):
+                with self.serving(self._command(block), block.serves):
                     return ""
             return self._ending(block, self._command(block))
 
@@ -76,7 +80,7 @@ class Run:
         return "\n".join(block.commands()) if block.is_shell else f"python {block.file}"
 
     def _ending(self, block: Block, command: str) -> str:
-        process = self._start(command)
+        process = self._start(command, alone=bool(block.alone))
         try:
             said, _ = process.communicate(timeout=DEADLINE)
         except subprocess.TimeoutExpired:
@@ -90,7 +94,7 @@ class Run:
         return said
 
     @contextlib.contextmanager
-    def _serving(self, command: str, name: str | None) -> Iterator[None]:
+    def serving(self, command: str, name: str | None) -> Iterator[None]:
         """The command runs in the block, and listens at its name."""
         with self._start(command) as process:
             try:
@@ -112,9 +116,10 @@ class Run:
         _end(process)
         raise WrongBlock(f"{process.args!r} does not listen at {name}:\n{process.communicate()[0]}")
 
-    def _start(self, command: str) -> subprocess.Popen[str]:
+    def _start(self, command: str, *, alone: bool = False) -> subprocess.Popen[str]:
+        apart = [*NETWORK, *LOOPBACK] if alone and has_networks() else []
         return subprocess.Popen(
-            ["bash", "-euo", "pipefail", "-c", self._worded(command)],
+            [*apart, "bash", "-euo", "pipefail", "-c", self._worded(command)],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -131,6 +136,14 @@ class Run:
             here = rf"\b{name}\b" if name.isdigit() else rf"""(?<=["':/]){re.escape(name)}(?=["'])"""
             text = re.sub(here, own, text)
         return text
+
+
+@cache
+def has_networks() -> bool:
+    """Whether a program can have a network of its own here."""
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        return False
+    return subprocess.run([*NETWORK, *LOOPBACK, "true"], capture_output=True).returncode == 0
 
 
 def _own_name(name: str) -> str:

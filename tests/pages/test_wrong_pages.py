@@ -9,7 +9,7 @@ import pytest
 from fastsock import core
 
 from .page import Page, PageError, read
-from .running import Run, WrongBlock
+from .running import Run, WrongBlock, has_networks
 
 pytestmark = pytest.mark.skipif(not core.available, reason="as the tests of the pages")
 
@@ -89,3 +89,17 @@ def test_a_client_that_imports_its_server_starts_no_second_one(tmp_path: Path) -
 def test_a_server_without_a_guard_fails(tmp_path: Path) -> None:
     with pytest.raises(WrongBlock, match=r"the name 'store-.*' cannot be registered"):
         _run_last(tmp_path, SERVER.format(guard="") + CLIENT)
+
+
+@pytest.mark.skipif(not has_networks(), reason="needs the right to make a network of its own")
+@pytest.mark.parametrize("alone", ["", "<!-- alone: it would list the other one -->\n\n"])
+def test_a_block_that_is_alone_sees_no_daemon_of_another_key(tmp_path: Path, alone: str) -> None:
+    """The daemon is one that another test runs at the same time."""
+    (tmp_path / "its").mkdir()
+    server = _page(tmp_path, SERVER.format(guard=""))
+    with Run(server, tmp_path / "its").serving("python server.py", "store"):
+        if alone:
+            _run_last(tmp_path, f"{alone}    fastsock list")
+        else:
+            with pytest.raises(WrongBlock, match="another key"):
+                _run_last(tmp_path, "    fastsock list")
