@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import RmiError, UnknownObject
 from . import addresses, connecting
 from .connecting import Options, reach, status_of
+from .reaching import Attempt
 
 
 def daemons() -> tuple[list[dict[str, Any]], list[str]]:
@@ -24,15 +25,16 @@ def daemons() -> tuple[list[dict[str, Any]], list[str]]:
             if not _has_ended(name):
                 problems.append(f"rmi:{name}: {error}")
     for (host, port), names in places.items():
+        what, options = ", ".join(f"rmi:{name}" for name in names), Options()
         try:
-            session = reach(host, port, Options())
+            session = reach(host, port, options, attempt=Attempt(what, options.within))
             try:
                 found.append(status_of(session))
             finally:
                 session.close()
         except (RmiError, OSError) as error:
             if not all(map(_has_ended, names)):
-                problems.append(f"{host}:{port} ({', '.join(names)}): {error}")
+                problems.append(str(error) if what in str(error) else f"{what}: {host}:{port}: {error}")
     return found, problems
 
 
