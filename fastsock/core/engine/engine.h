@@ -69,9 +69,6 @@ struct fs_request {
     void *owner;                    /* the caller's; with it the request is handed to fs_engine_finished() */
     struct fs_message *message; /* a send that waits in a queue of this process; a receive that waits for the rest */
     uint64_t sequence;
-    uint64_t there;                       /* where the bytes lie in the other process */
-    const struct fs_layout *layout_there; /* as items with gaps, from there on; NULL: in one piece */
-    int64_t extent_there;
     int peer, tag;
     uint32_t context;
     uint32_t id; /* under which the other end knows it; 0 for none */
@@ -79,11 +76,15 @@ struct fs_request {
     uint8_t has_callback; /* wakes whoever waits: he runs it */
     uint8_t late;         /* its caller's: fs_engine_expect() said FS_LATER */
     uint8_t cancelled;
-    int error;                        /* enum fs_failure */
-    uint32_t key;                     /* of the memory `there` */
-    struct fs_ibvx_region *region;    /* its memory, while the device knows it */
-    struct fs_collective *awaited_by; /* goes on when it completes, and nobody else waits for it */
+    int error; /* enum fs_failure */
     _Atomic int done;
+    struct fs_collective *awaited_by; /* goes on when it completes, and nobody else waits for it */
+    /* what the device moves */
+    uint64_t there;                       /* where the bytes lie in the other process */
+    const struct fs_layout *layout_there; /* as items with gaps, from there on; NULL: in one piece */
+    int64_t extent_there;
+    struct fs_ibvx_region *region; /* its memory, while the device knows it */
+    uint32_t key;                  /* of the memory `there` */
 };
 
 struct fs_engine_options {

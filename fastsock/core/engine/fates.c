@@ -87,15 +87,16 @@ void fs_engine_has_collectives(struct fs_engine *engine) { engine->has_collectiv
 
 void fs_engine_forget_fate(struct fs_engine *engine, uint32_t context)
 {
-    if (!engine->fates) return;
+    if (atomic_load_explicit(&engine->fates, memory_order_relaxed) == NULL) return;
     fs_engine_lock(engine);
-    for (struct fs_fate **link = &engine->fates; *link; link = &(*link)->next) {
-        struct fs_fate *found = *link;
-        if (found->context != context) continue;
-        *link = found->next;
-        atomic_fetch_sub(&engine->revoked, found->revoked);
-        free(found);
-        break;
+    struct fs_fate *before = NULL, *fate = engine->fates;
+    while (fate && fate->context != context) {
+        before = fate;
+        fate = fate->next;
     }
+    if (fate && before) before->next = fate->next;
+    else if (fate) engine->fates = fate->next;
+    if (fate) atomic_fetch_sub(&engine->revoked, fate->revoked);
     fs_engine_unlock(engine);
+    free(fate);
 }

@@ -170,7 +170,7 @@ struct fs_engine {
     struct fs_message *matched;         /* by a probe: received by whoever has them */
     uint64_t sequence;
     struct fs_members *members;
-    struct fs_fate *fates; /* of few contexts */
+    struct fs_fate *_Atomic fates; /* of few contexts */
     uint32_t failures;
     int has_collectives;
     uint64_t doomed_at; /* then what waits in a collective context without one of its members ends; 0: nothing does */
