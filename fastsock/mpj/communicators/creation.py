@@ -9,6 +9,7 @@ members belong to several jobs the first proposes a number at random, until all 
 from __future__ import annotations
 
 import binascii
+from _thread import allocate_lock
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -101,8 +102,15 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
         leads = ranks[0] == communicator.rank
         number = communicator.objects.integers(communicator.world.numbers.take() if leads else -1)[ranks[0]]
     else:  # nobody waits for those that are in other groups, or in none
-        number = Channel.of(communicator).agree([communicator.ranks[rank] for rank in ranks])
+        channel = Channel.of(communicator)
+        members = [communicator.ranks[rank] for rank in ranks]
+        number = channel.agree(members) if communicator.mixed else channel.share(members)
     return _within(communicator, number, ranks)
+
+
+def at(ranks: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Returns the ranks at these places."""
+    return [ranks[place] for place in places]
 
 
 def _within(communicator: Any, number: int, places: Sequence[int]) -> Communicator:
@@ -126,8 +134,8 @@ def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator |
         if number is not None:
             world.numbers.give_back(number)
         return None
-    members = [communicator.ranks[place] for place in mine[0]]
-    others = [communicator.peers[place] for place in theirs[0]]
+    members = at(communicator.ranks, mine[0])
+    others = at(communicator.peers, theirs[0])
     ours_first = world.others.precedes(members[0], others[0])
     group = mine[0] if ours_first else theirs[0]
     numbers = {entry[0][0]: entry[1] for entry in (local if ours_first else remote) if entry[1] is not None}
@@ -162,7 +170,7 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
     places.sort(key=keys.__getitem__)
     chosen = received[3 * places[0] + 2]
     if communicator.mixed:
-        chosen = Channel.of(communicator).agree([communicator.ranks[place] for place in places])
+        chosen = Channel.of(communicator).agree(at(communicator.ranks, places))
     return _within(communicator, chosen, places), chosen
 
 
@@ -179,11 +187,11 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
     before, behind = [place for place in chosen if place < cut], [place for place in chosen if place >= cut]
     if not before or not behind:
         return None, -1
-    ranks = [everybody[place] for place in before]
-    peers = [everybody[place] for place in behind]
+    ranks = at(everybody, before)
+    peers = at(everybody, behind)
     agreed = received[3 * (before[0] if world.others.precedes(ranks[0], peers[0]) else behind[0]) + 2]
     if communicator.mixed:
-        agreed = Channel.of(communicator).agree([everybody[place] for place in chosen])
+        agreed = Channel.of(communicator).agree(at(everybody, chosen))
     if not first:
         ranks, peers = peers, ranks
     return Intercommunicator(world, agreed, ranks, peers), agreed
@@ -218,8 +226,8 @@ class Channel:
 
     @classmethod
     def tagged(cls, world: World, context: int, tag: int) -> Channel:
-        """Returns one of several in a context."""
-        return cls(world.everyone, context, CREATION + tag % CREATION, new_lock())
+        """Returns one of several in a context, for one call: no other thread has it, and no forked child."""
+        return cls(world.everyone, context, CREATION + tag % CREATION, allocate_lock())
 
     def agree(self, ranks: Sequence[int]) -> int:
         """Returns a number for a communicator of these ranks, which all give it."""

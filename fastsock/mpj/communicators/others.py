@@ -14,33 +14,31 @@ if TYPE_CHECKING:
 
 
 class Others:
-    """Of one rank. `outside`: who they are, and the connections to them; made when the first one becomes known."""
+    """Of one rank. `outside`: who they are, and the connections to them; made when the first one becomes known.
+
+    `known`: the same, or None as long as no rank of another job is known.
+    """
 
     def __init__(self, world: Any) -> None:
         self._device, self._size, self._children = world.device, world.size, world.children
         self._world = world
-        self._outside: Any = None
+        self.known: Any = None
         self._lock = new_lock()
         self._open: Counter[str] = Counter()  # communicators with members of a job, by the job's identity
 
     @property
-    def known(self) -> Any:
-        """`outside`, or None as long as no rank of another job is known."""
-        return self._outside
-
-    @property
     def outside(self) -> Any:
         """Raises OSError where this rank cannot listen."""
-        if self._outside is None:
+        if self.known is None:
             # few programs need it: it is no part of what a rank imports
-            self._outside = import_module("fastsock.xxdev.outside").of(self._device)
-        return self._outside
+            self.known = import_module("fastsock.xxdev.outside").of(self._device)
+        return self.known
 
     def key(self, rank: int) -> tuple[str, int]:
         """What tells a rank of any job apart, in the same order wherever it is known."""
-        if self._outside is None:
+        if self.known is None:
             return "", rank
-        found: tuple[str, int] = self._outside.key(rank)
+        found: tuple[str, int] = self.known.key(rank)
         return found
 
     def precedes(self, one: int, other: int) -> bool:
