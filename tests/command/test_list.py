@@ -47,9 +47,9 @@ def test_a_daemon_that_ends_before_it_is_asked_is_no_problem(monkeypatch):
     daemon.start()
     ask = listing.reach
 
-    def end_and_ask(*arguments):
+    def end_and_ask(*arguments, **keywords):
         daemon.close()
-        return ask(*arguments)
+        return ask(*arguments, **keywords)
 
     monkeypatch.setattr(addresses, "names_here", lambda: [name])
     monkeypatch.setattr(listing, "reach", end_and_ask)
@@ -60,7 +60,7 @@ def test_a_daemon_that_ends_before_it_is_asked_is_no_problem(monkeypatch):
 def test_a_daemon_that_lives_and_does_not_answer_is_a_problem(monkeypatch):
     name = "command-test-mute"
 
-    def refuse(*_):
+    def refuse(*_, **keywords):
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr(addresses, "names_here", lambda: [name])
@@ -69,7 +69,18 @@ def test_a_daemon_that_lives_and_does_not_answer_is_a_problem(monkeypatch):
         daemon.register(names.Names(), name)
         daemon.start()
         found, problems = listing.daemons()
-    assert found == [] and len(problems) == 1 and name in problems[0]
+    assert found == [] and len(problems) == 1 and f"rmi:{name}: 127.0.0.1:" in problems[0]
+
+
+def test_a_daemon_that_refuses_is_told_of_once(monkeypatch):
+    name = "command-test-refuses"
+    monkeypatch.setattr(addresses, "names_here", lambda: [name])
+    with rmi.Daemon(key="another key than this process's own") as daemon:
+        daemon.register(names.Names(), name)
+        daemon.start()
+        host, port = daemon.address
+        _, problems = listing.daemons()
+    assert problems == [f"rmi:{name}: {host}:{port}: it refused: another key"]
 
 
 def test_ranks_are_told_by_their_job():

@@ -270,4 +270,4 @@ def test_descriptors_are_given_back(installed_maker):
         before = count()
         run(connect(11))
         serving.result()
-        assert count() <= before
+        assert count() <= before + 1  # a process may keep one stream that has found nobody, for the next search

@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 
 from fastsock.system import delivering
+from fastsock.testing.process import FarProcess
 
 DEADLINE = 30.0
 
@@ -16,8 +17,8 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_an_end_that_reads_nothing_costs_a_descriptor_for_so_long_and_gets_everything_later(monkeypatch):
-    monkeypatch.setattr(delivering, "LONGEST", 1.0)
+def deliver_to_who_reads_nothing(here):
+    delivering.LONGEST = 1.0
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
@@ -43,3 +44,9 @@ def test_an_end_that_reads_nothing_costs_a_descriptor_for_so_long_and_gets_every
         while block := far.recv(1 << 16):
             got += len(block)
     assert got == sent
+
+
+def test_an_end_that_reads_nothing_costs_a_descriptor_for_so_long_and_gets_everything_later():
+    """In a process of its own: here other tests may have left something that is still to be delivered."""
+    with FarProcess(fresh=True) as far:
+        far.run(deliver_to_who_reads_nothing)
