@@ -104,13 +104,13 @@ def introduce(
     cards: Any = communicator.objects.gather(CODEC, outside.own.card(), leader)
     with _Talk(communicator, leader, dial if leads else None, error_class) as talk:
         met = talk.share(lambda: _swap_groups(talk.line, cards, first))
-        secret, theirs = bytes.fromhex(met[0]), [Process(*card) for card in met[1]]
+        secret, theirs, number = bytes.fromhex(met[0]), [Process(*card) for card in met[1]], met[2]
         ours = [outside.key(rank) for rank in communicator.ranks]
         others = [process.key for process in theirs]
         bond = Bond(secret, [*ours, *others] if first else [*others, *ours])
         peers = outside.numbers(theirs)
         outside.join(bond)
-        number = _agree(talk, communicator, first)
+        number = _agree(talk, communicator, first, number)
         outside.trust(bond)
     return Intercommunicator(communicator.world, number, communicator.ranks, peers)
 
@@ -161,12 +161,13 @@ class _Talk:
         return value
 
 
-def _swap_groups(line: Line, cards: list[Any], first: bool) -> tuple[str, list[Any]]:
-    """A secret for all, and the cards of the other group."""
-    own = originals.urandom(SECRET_BYTES).hex()
-    other, theirs = _swap(line, [own, cards], first)
+def _swap_groups(line: Line, cards: list[Any], first: bool) -> tuple[str, list[Any], int]:
+    """A secret for all, the cards of the other group, and the first number that is proposed."""
+    own, mine = originals.urandom(SECRET_BYTES).hex(), proposed()
+    other, theirs, yours = _swap(line, [own, cards, mine], first)
     both = own + other if first else other + own
-    return hmac_sha256(line.secret, b"fastsock.mpj introduction/1\0" + bytes.fromhex(both)).hex(), theirs
+    secret = hmac_sha256(line.secret, b"fastsock.mpj introduction/2\0" + bytes.fromhex(both)).hex()
+    return secret, theirs, int(mine if first else yours)
 
 
 def _swap(line: Line, value: Any, first: bool) -> Any:
@@ -179,8 +180,8 @@ def _swap(line: Line, value: Any, first: bool) -> Any:
     return found
 
 
-def _agree(talk: _Talk, communicator: Communicator, first: bool) -> int:
-    """A number that all members of both groups have free."""
+def _agree(talk: _Talk, communicator: Communicator, first: bool, number: int) -> int:
+    """A number that all members of both groups have free: the first that they hear of, or one that is proposed here."""
     numbers, objects = communicator.world.numbers, communicator.objects
 
     def propose() -> int:
@@ -194,7 +195,6 @@ def _agree(talk: _Talk, communicator: Communicator, first: bool) -> int:
         return bool(_swap(talk.line, all(free), first)) and all(free)
 
     while True:
-        number: int = talk.share(propose)
         claimed = numbers.claim(number)
         free = objects.gather(CODEC, claimed, talk.leader)
         try:
@@ -206,3 +206,4 @@ def _agree(talk: _Talk, communicator: Communicator, first: bool) -> int:
             raise
         if claimed:
             numbers.free(number)
+        number = talk.share(propose)

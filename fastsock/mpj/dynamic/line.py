@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("!I")
 _LONGEST = 1 << 28
+_SHORT = 1 << 16
+_AT_ONCE = _socket.MSG_PEEK | _socket.MSG_DONTWAIT
 ROLE = "port"
 ACCEPTS, CONNECTS = 0, 1  # the ranks of the two ends in their hello
 
@@ -35,7 +37,7 @@ class StreamLine:
 
     def receive(self) -> bytes:
         """Raises OSError."""
-        found: bytes = beside(self._engine, self._receive, self._hang_up)
+        found: bytes = beside(self._engine, self._receive, self._hang_up, self._receive_what_is_there)
         return found
 
     def close(self) -> None:
@@ -47,6 +49,20 @@ class StreamLine:
         if length > _LONGEST:
             raise ConnectionError(f"it sent {length} bytes, which no group sends")
         return exactly(self._sock, length)
+
+    def _receive_what_is_there(self) -> bytes | None:
+        """The next message where all of it has come, and it is short."""
+        try:
+            head = self._sock.recv(_LENGTH.size, _AT_ONCE)
+            if len(head) == _LENGTH.size:
+                whole = _LENGTH.size + _LENGTH.unpack(head)[0]
+                if whole > _SHORT or len(self._sock.recv(whole, _AT_ONCE)) < whole:
+                    return None
+            elif head:
+                return None
+        except BlockingIOError:
+            return None
+        return self._receive()  # also that the connection is over
 
     def _hang_up(self) -> None:
         self._sock.shutdown(_socket.SHUT_RDWR)

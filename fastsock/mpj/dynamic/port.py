@@ -47,25 +47,21 @@ class Port:
     def accept(self) -> addresses.Raw:
         """The next connection by somebody who knows the token. Raises PortError once the port is closed."""
         with self._accepting:
-            poller = originals.poll()
-            poller.register(self._wake, select.POLLIN)
-            poller.register(self._listener.fileno(), select.POLLIN)
-            for number in self._strangers:
-                poller.register(number, select.POLLIN)
+            poller = self._poller()
             while not self._known:
-                ready = [number for number, _ in poller.poll(_LOOK_MS if self._strangers else None)]
-                if self._closed:
-                    raise PortError("the port was closed")
-                for number in ready:
-                    if number == self._wake:
-                        originals.eventfd_read(self._wake)
-                        raise PortError("nobody waits at the port any more")
-                    if number == self._listener.fileno():
-                        self._greet(poller)
-                    else:
-                        self._hear(number, poller)
-                self._drop_silent(poller)
+                self._hear_all(poller, _LOOK_MS if self._strangers else None)
             return self._known.popleft()
+
+    def accept_at_once(self) -> addresses.Raw | None:
+        """The same, but None where nobody has connected, or another thread accepts. Raises PortError."""
+        if not self._accepting.acquire(blocking=False):
+            return None
+        try:
+            if not self._known:
+                self._hear_all(self._poller(), 0)
+            return self._known.popleft() if self._known else None
+        finally:
+            self._accepting.release()
 
     def cancel(self) -> None:
         """Lets the thread that waits in accept() go. Nothing happens where the port is closed."""
@@ -90,6 +86,26 @@ class Port:
         with self._waking:  # the number may become another descriptor's
             originals.close(self._wake)
             self._wake = -1
+
+    def _poller(self) -> select.poll:
+        poller = originals.poll()
+        for number in (self._wake, self._listener.fileno(), *self._strangers):
+            poller.register(number, select.POLLIN)
+        return poller
+
+    def _hear_all(self, poller: select.poll, wait_ms: int | None) -> None:
+        ready = [number for number, _ in poller.poll(wait_ms)]
+        if self._closed:
+            raise PortError("the port was closed")
+        for number in ready:
+            if number == self._wake:
+                originals.eventfd_read(self._wake)
+                raise PortError("nobody waits at the port any more")
+            if number == self._listener.fileno():
+                self._greet(poller)
+            else:
+                self._hear(number, poller)
+        self._drop_silent(poller)
 
     def _greet(self, poller: select.poll) -> None:
         while (sock := addresses.accept(self._listener)) is not None:

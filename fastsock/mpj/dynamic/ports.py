@@ -30,7 +30,7 @@ def accept(communicator: Communicator, port_name: str, root: int) -> Communicato
 
 def await_one(communicator: Communicator, port: Any) -> StreamLine:
     """The line to whoever connects next. Raises PortError."""
-    sock = beside(communicator.engine, port.accept, port.cancel)
+    sock = beside(communicator.engine, port.accept, port.cancel, port.accept_at_once)
     return StreamLine(sock, port.token, communicator.engine)
 
 

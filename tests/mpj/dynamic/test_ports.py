@@ -217,6 +217,47 @@ def test_threads_meet_at_ports_of_their_own():
     jobs.run(body, 2)
 
 
+def test_what_a_leader_sends_may_come_in_pieces():
+    """Also when the other one has given up looking, and waits in a thread."""
+
+    def body():
+        import socket
+        import struct
+        import threading
+
+        from fastsock.mpj.dynamic.line import StreamLine
+
+        listener = socket.create_server(("127.0.0.1", 0))
+        there = socket.create_connection(listener.getsockname())
+        line = StreamLine(listener.accept()[0], b"", comm.ob.engine)
+        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.close()
+
+        def send_in_pieces(message):
+            data = struct.pack("!I", len(message)) + message
+            for first, behind in [(0, 2), (2, 4), (4, 9), (9, len(data))]:
+                while not any(each.name == "fastsock-beside" for each in threading.enumerate()):
+                    pass
+                there.sendall(data[first:behind])
+
+        for message in [b"0123456789", b"x" * 200_000]:
+            there.sendall(struct.pack("!I", 3) + b"all")
+            assert line.receive() == b"all"
+            sender = threading.Thread(target=send_in_pieces, args=(message,))
+            sender.start()
+            assert line.receive() == message
+            sender.join()
+        there.close()
+        try:
+            line.receive()
+        except OSError:
+            pass
+        else:
+            raise AssertionError("the end of the line is no message")
+
+    jobs.run(body, 1)
+
+
 def test_names_of_services_are_found_by_other_jobs():
     serve = """
     name = f"fastsock test {MPI.Get_processor_name()} {port}" if rank == 1 else None
