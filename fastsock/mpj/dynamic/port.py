@@ -88,6 +88,8 @@ class Port:
             self._wake = -1
 
     def _poller(self) -> select.poll:
+        if self._closed:
+            raise PortError("the port was closed")
         poller = originals.poll()
         for number in (self._wake, self._listener.fileno(), *self._strangers):
             poller.register(number, select.POLLIN)

@@ -7,6 +7,8 @@ import socket
 
 import pytest
 
+from fastsock.mpj.dynamic.port import Port, PortError
+
 from . import jobs
 
 SERVER = """
@@ -215,6 +217,15 @@ def test_threads_meet_at_ports_of_their_own():
         assert not failed
 
     jobs.run(body, 2)
+
+
+def test_nobody_is_accepted_at_a_port_that_another_thread_has_closed():
+    made = Port("127.0.0.1")
+    assert made.accept_at_once() is None
+    made.close()
+    for accept in (made.accept, made.accept_at_once):
+        with pytest.raises(PortError, match="the port was closed"):
+            accept()
 
 
 def test_what_a_leader_sends_may_come_in_pieces():
