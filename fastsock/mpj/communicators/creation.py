@@ -108,11 +108,6 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
     return _within(communicator, number, ranks)
 
 
-def at(ranks: Sequence[int], places: Sequence[int]) -> list[int]:
-    """Returns the ranks at these places."""
-    return [ranks[place] for place in places]
-
-
 def _within(communicator: Any, number: int, places: Sequence[int]) -> Communicator:
     """Returns a communicator of the members at these places: often all of them, in the same order."""
     ranks = communicator.ranks
@@ -134,8 +129,8 @@ def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator |
         if number is not None:
             world.numbers.give_back(number)
         return None
-    members = at(communicator.ranks, mine[0])
-    others = at(communicator.peers, theirs[0])
+    members = [communicator.ranks[place] for place in mine[0]]
+    others = [communicator.peers[place] for place in theirs[0]]
     ours_first = world.others.precedes(members[0], others[0])
     group = mine[0] if ours_first else theirs[0]
     numbers = {entry[0][0]: entry[1] for entry in (local if ours_first else remote) if entry[1] is not None}
@@ -170,7 +165,7 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
     places.sort(key=keys.__getitem__)
     chosen = received[3 * places[0] + 2]
     if communicator.mixed:
-        chosen = Channel.of(communicator).agree(at(communicator.ranks, places))
+        chosen = Channel.of(communicator).agree([*map(communicator.ranks.__getitem__, places)])
     return _within(communicator, chosen, places), chosen
 
 
@@ -187,11 +182,11 @@ def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[C
     before, behind = [place for place in chosen if place < cut], [place for place in chosen if place >= cut]
     if not before or not behind:
         return None, -1
-    ranks = at(everybody, before)
-    peers = at(everybody, behind)
+    ranks = [everybody[place] for place in before]
+    peers = [everybody[place] for place in behind]
     agreed = received[3 * (before[0] if world.others.precedes(ranks[0], peers[0]) else behind[0]) + 2]
     if communicator.mixed:
-        agreed = Channel.of(communicator).agree(at(everybody, chosen))
+        agreed = Channel.of(communicator).agree([everybody[place] for place in chosen])
     if not first:
         ranks, peers = peers, ranks
     return Intercommunicator(world, agreed, ranks, peers), agreed

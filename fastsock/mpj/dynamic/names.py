@@ -24,9 +24,8 @@ _published: dict[str, int] = {}  # the descriptors with the locks, by name
 def Publish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
     """Let other programs of this user find a port by a name, until this program ends.
 
-    They are on this host, or see the folder FASTSOCK_MPJ_NAMES.
-
-    Raises MPI.Exception (ERR_SERVICE) where a program that runs has published the name already.
+    They are on this host, or see the folder FASTSOCK_MPJ_NAMES. Raises MPI.Exception (ERR_SERVICE) where a program that
+    runs has published the name already, or the folder of names cannot be used.
     """
     from fcntl import LOCK_EX, LOCK_NB, flock
 
@@ -62,7 +61,7 @@ def Unpublish_name(service_name: str, port_name: str, info: Info = INFO_NULL) ->
 def Lookup_name(service_name: str, info: Info = INFO_NULL) -> str:
     """Return the port that a program of this user has published by a name, on this host or in FASTSOCK_MPJ_NAMES.
 
-    Raises MPI.Exception (ERR_NAME) where no program that runs has.
+    Raises MPI.Exception: ERR_NAME where no program that runs has, ERR_SERVICE where the folder of names cannot be used.
     """
     from fcntl import LOCK_NB, LOCK_SH, flock
 
